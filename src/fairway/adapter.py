@@ -1,0 +1,50 @@
+"""The contract of an adapter: how a worker executes one kind of job.
+
+An adapter starts attempts and says how they ended; it never talks to a node and never decides about
+retries. It runs inside the worker's agent, which never executes user code: code runs in processes that
+the guardian started on the adapter's behalf.
+
+To add one: write a class in `adapters/`, name it in `adapters/__init__.py`; it then runs the conformance
+suite in tests/integration/test_adapters.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fairway.wire.messages import Assignment, LogPiece, Result, Task
+
+
+class Reporter(Protocol):
+    """Where an adapter reports to: the agent."""
+
+    def finished(self, results: Sequence[Result]) -> None:
+        """These attempts ended."""
+
+    def handed_back(self, attempts: Sequence[tuple[int, int]]) -> None:
+        """These attempts did not start and never will here."""
+
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """These attempts wrote output."""
+
+
+class Adapter(Protocol):
+    """Runs attempts of one kind."""
+
+    name: str
+
+    async def start(self, reporter: Reporter) -> list[Task]:
+        """Get ready; return the tasks this adapter knows (none for those without a registry)."""
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        """Run one attempt, or one bundle in its order; returns at once, outcomes go to the reporter."""
+
+    def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
+        """Stop an attempt: ask, then insist; its result is reported as *kind*."""
+
+    def started(self, job: int, attempt: int) -> bool:
+        """Say whether this attempt's code has begun."""
+
+    async def close(self, grace_seconds: float) -> None:
+        """Stop everything; what has not started is handed back, what runs gets the grace, then is stopped."""

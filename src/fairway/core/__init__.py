@@ -1,0 +1,1 @@
+"""The scheduling core: a deterministic state machine with no IO, no clock and no randomness."""

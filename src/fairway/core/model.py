@@ -1,0 +1,131 @@
+"""The words of the core as small values.
+
+Wall times are ints of microseconds, monotonic times floats of seconds; both enter from outside in a
+`Moment`. Leases are judged by the monotonic one only: a wall clock that jumps must not lose a worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+JobId = NewType("JobId", int)
+Incarnation = NewType("Incarnation", str)
+
+#: One slot in units. Sizes are whole units, so that a bundle's parts always add up to one slot.
+SLOT = 1_000_000_000
+
+
+class Moment(NamedTuple):
+    """Now, on both clocks."""
+
+    wall: int
+    mono: float
+
+
+class Delivery(StrEnum):
+    """What may happen to a job whose worker is lost."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"
+
+
+class Reason(StrEnum):
+    """Why a job ended without a value."""
+
+    MAX_ATTEMPTS = "max_attempts"
+    PERMANENT = "permanent"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+    CRASHED = "crashed"
+    LOST = "lost"
+    STOPPED = "stopped"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All that a job needs of a worker. Equal shapes are one object: intern them with `shape_of`."""
+
+    adapter: str
+    task: str = ""
+    tags: tuple[str, ...] = ()
+    once: bool = False  # at-most-once jobs are never bundled, so they may not share a line with others
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one job is judged when an attempt ends."""
+
+    max_attempts: int | None = 10
+    max_crashes: int | None = 3
+    timeout: float | None = None
+    retry_first: float = 1.0
+    retry_max: float = 3600.0
+
+
+DEFAULT_RULES = Rules()
+
+
+class Ledger(NamedTuple):
+    """What went wrong with a job so far. `losses` are the wall times at which its worker was lost."""
+
+    tries: int = 0
+    crashes: int = 0
+    losses: tuple[int, ...] = ()
+
+
+class Arrival(NamedTuple):
+    """A waiting job as the core sees it: where it stands, never what it carries."""
+
+    job: int
+    queue: str
+    flow: str | None
+    priority: int
+    shape: Shape
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What may be set at a node of the queue tree. None: not set, the parent's or the default holds."""
+
+    limit: int | None = None
+    paused: bool = False
+    discipline: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task as a worker announces it."""
+
+    name: str
+    is_async: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker says it is. The incarnation, never the name, says whose an attempt is."""
+
+    name: str
+    incarnation: str
+    slots: int
+    adapters: frozenset[str]
+    tasks: tuple[TaskInfo, ...] = ()
+    tags: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ("**",)
+    async_per_slot: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Every period the core knows, in seconds. Tests shorten them together."""
+
+    beat: float = 2.0
+    lease: float = 10.0
+    crash_window: float = 86_400.0
+    bundle_budget: float = 0.010
+    bundle_most: int = 1000
+    cancel_grace: float = 5.0

@@ -1,0 +1,205 @@
+"""What the core wants done: a plan of records to write, messages to send, answers to give.
+
+The records of one plan are one commit: the store takes them whole or not at all. Only after that may the
+messages go out and the answers be given. Records are tuples in the order of their fields, because a store
+feeds thousands of them at a time to its statements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fairway.core.model import Rules
+
+
+class Begin(NamedTuple):
+    """queued → running. The store adds one to the attempt and says which number it became."""
+
+    job: int
+    incarnation: str
+    worker: str
+    started_at: int
+
+
+class End(NamedTuple):
+    """running → terminal, fenced by attempt and incarnation; leaves the hot table."""
+
+    job: int
+    attempt: int
+    incarnation: str
+    state: str
+    outcome: bytes | None  # JSON: the bare value when succeeded, else the error object
+    ended_at: int
+    tries: int
+    crashes: int
+    unique: str | None  # the unique key to free, if the job holds one
+    queue: str
+
+
+class Return(NamedTuple):
+    """running → waiting (retry, lost, handed back), fenced by attempt and incarnation."""
+
+    job: int
+    attempt: int
+    incarnation: str
+    place: int
+    run_at: int
+    tries: int
+    crashes: int
+    losses: tuple[int, ...]
+    outcome: bytes | None  # how the last attempt went, for people to see
+
+
+class Drop(NamedTuple):
+    """waiting → cancelled (or failed): ends a job that never began again."""
+
+    job: int
+    state: str
+    outcome: bytes | None
+    ended_at: int
+
+
+class Flag(NamedTuple):
+    """Marks a running attempt as being cancelled."""
+
+    job: int
+    attempt: int
+    incarnation: str
+
+
+class Edit(NamedTuple):
+    """A waiting job re-roled: where it stands from now on. `place` is its new place in its new line."""
+
+    job: int
+    queue: str
+    flow: str | None
+    priority: int
+    tags: tuple[str, ...]
+    run_at: int
+    place: int
+    max_attempts: int | None
+
+
+class Revive(NamedTuple):
+    """ended → waiting with generation + 1; tries and crashes start again, the attempt number goes on."""
+
+    job: int
+    place: int
+    run_at: int
+
+
+class Resolve(NamedTuple):
+    """unknown → succeeded or failed, once. Attempt 0 means: by a person, whatever the attempt."""
+
+    job: int
+    attempt: int
+    incarnation: str
+    state: str
+    outcome: bytes | None
+    ended_at: int
+
+
+class SaveQueue(NamedTuple):
+    """A queue's own settings as JSON; None deletes the row. Rows are made at a queue's first job."""
+
+    path: str
+    settings: bytes | None
+    at: int
+
+
+class Event(NamedTuple):
+    """Something that happened, as the public sees it. Its id is given by the commit that tells of it."""
+
+    kind: str  # job.submitted job.begun job.retrying job.returned job.cancelling job.ended queue.changed ...
+    at: int
+    job: int | None = None
+    queue: str | None = None
+    state: str | None = None
+    attempt: int | None = None
+    worker: str | None = None
+    task: str | None = None
+    detail: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """One commit's worth of records. Applied in the order of the fields."""
+
+    ends: list[End] = field(default_factory=list)
+    returns: list[Return] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    revives: list[Revive] = field(default_factory=list)
+    resolves: list[Resolve] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
+    begins: list[Begin] = field(default_factory=list)
+    queues: list[SaveQueue] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)  # arrival numbers now known to the core
+    events: list[Event] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.ends or self.returns or self.drops or self.edits or self.revives or self.resolves
+            or self.flags or self.begins or self.queues or self.taken or self.events
+        )  # fmt: skip
+
+
+class Begun(NamedTuple):
+    """What the store read while it made a begin: the fence number and what the attempt needs."""
+
+    job: int
+    attempt: int
+    generation: int
+    tries: int
+    crashes: int
+    losses: tuple[int, ...]
+    rules: Rules
+    unique: str | None
+    payload: bytes
+
+
+class Kill(NamedTuple):
+    """Tell a worker to stop an attempt. *force*: at once, else asked first."""
+
+    incarnation: str
+    job: int
+    attempt: int
+    force: bool
+
+
+class Resend(NamedTuple):
+    """A worker came back without begins that were meant for it; send them again, same attempts."""
+
+    incarnation: str
+    jobs: tuple[int, ...]
+
+
+class Ack(NamedTuple):
+    """Tell a worker what became of the attempts it reported: 'done' or 'stale'."""
+
+    incarnation: str
+    job: int
+    attempt: int
+    verdict: str
+
+
+class Reply(NamedTuple):
+    """Answer an ask, after the commit. *error* is an (error code, detail) pair or None."""
+
+    ticket: Any
+    value: Any = None
+    error: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """Write, then act, then tell; then wake again at *wake_at* (monotonic) if nothing happens before."""
+
+    batch: Batch = field(default_factory=Batch)
+    bundles: dict[int, int] = field(default_factory=dict)  # job → bundle number, for those begun in one
+    kills: list[Kill] = field(default_factory=list)
+    resends: list[Resend] = field(default_factory=list)
+    acks: list[Ack] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    wake_at: float | None = None

@@ -1,0 +1,161 @@
+"""The contract between a node and its faces: what an API may ask of it.
+
+Submits and reads work on every node; what needs the leader raises NoLeader elsewhere. Everything that
+changes something returns after its commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fairway.core.model import QueueSettings
+from fairway.query import Query
+from fairway.store import Accepted, Leadership, NodeRow, NumberedEvent, Page, Store, StoredJob, Submission
+from fairway.wire.messages import FromWorker, ToWorker
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Why a job waits: one true reason, its object, and a sentence for people."""
+
+    reason: str  # paused | not_due | limit | no_worker | behind | starting
+    detail: str
+    on: str | None = None
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the leader knows of a waiting job: why it waits and how many due jobs stand before it."""
+
+    waiting: Waiting | None
+    position: int | None
+
+
+@dataclass(slots=True)
+class QueueView:
+    """A queue with its settings and live numbers (of the whole subtree below it)."""
+
+    path: str
+    settings: QueueSettings
+    waiting: int
+    scheduled: int
+    running: int
+    oldest_wait: float | None  # seconds
+    limited_by: str | None
+
+
+@dataclass(slots=True)
+class WorkerView:
+    """A worker as the leader sees it."""
+
+    name: str
+    incarnation: str
+    state: str  # up | draining | silent
+    slots: int
+    busy: float  # slots in use, fractions for async and bundles
+    running: int
+    tags: list[str]
+    adapters: list[str]
+    tasks: list[str]
+    queues: list[str]
+    facts: dict[str, Any]
+    joined_at: int
+    last_beat_seconds: float
+    version: str = ""
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """Who leads, since which term, and which nodes there are."""
+
+    leader: Leadership | None
+    nodes: list[NodeRow]
+    this: str  # name of the node that answers
+    leading: bool
+    ready: bool
+    history: list[Leadership] = field(default_factory=list)
+
+
+class WorkerPort(Protocol):
+    """A node's end of one worker connection."""
+
+    async def receive(self, message: FromWorker) -> None:
+        """Take a message from the worker; waits when the node is full, so that the worker slows down."""
+
+    def next_frames(self) -> AsyncIterator[list[ToWorker]]:
+        """Yield batches of messages for the worker until the connection should close."""
+
+    def closed(self) -> None:
+        """The connection is gone; the lease runs on."""
+
+
+class Desk(Protocol):
+    """Everything a face may ask of a node."""
+
+    name: str
+    store: Store
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
+        """Accept jobs durably: through the leader's next commit if this node leads, else by the store."""
+
+    async def get_job(self, job: int) -> StoredJob:
+        """Return a job or raise NotFound."""
+
+    async def wait_job(self, job: int, timeout: float) -> StoredJob:
+        """Return the job as soon as it has ended, or as it is when the time is over."""
+
+    async def search(self, query: Query, *, sort: str, limit: int, cursor: str | None) -> Page:
+        """Return a page of jobs."""
+
+    async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
+        """Say why each waits and where it stands; None for a job that does not wait, or without a leader."""
+
+    async def cancel(self, job: int, force: bool = False) -> StoredJob:
+        """Cancel: a waiting job never begins after this returned; a running one is stopped."""
+
+    async def retry(self, job: int) -> StoredJob:
+        """Try an ended job again, in a new generation."""
+
+    async def resolve(self, job: int, succeeded: bool, value: bytes | None) -> StoredJob:
+        """A person says how an unknown job went."""
+
+    async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
+        """Re-role a waiting job: queue, flow, priority, run_at (micros), tags, max_attempts (parsed)."""
+
+    async def queues(self) -> list[QueueView]:
+        """Return the tree, parents before children."""
+
+    async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
+        """Change settings (limit, paused, discipline); *replace* forgets those not named."""
+
+    async def delete_queue(self, path: str) -> None:
+        """Forget an empty queue; Conflict while jobs wait or run below it."""
+
+    async def next_jobs(self, path: str, most: int) -> list[int]:
+        """Return the order in which due jobs of a queue will begin."""
+
+    async def workers(self) -> list[WorkerView]:
+        """Return the workers the leader knows."""
+
+    async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
+        """Change queues (globs) or draining of a worker, live."""
+
+    async def cluster(self) -> ClusterView:
+        """Say who leads and who is there."""
+
+    async def step_down(self) -> None:
+        """Resign; another node, or this one again, takes over."""
+
+    def events(self, after: str | None) -> AsyncIterator[list[NumberedEvent] | None]:
+        """Yield events behind id *after* (None: from now on); yields None when nothing came for 15 s.
+
+        When *after* is older than what is kept, the first event yielded has kind `gap`.
+        """
+
+    def attach_worker(self) -> WorkerPort:
+        """Open a port for a worker that connected; its first message must be Hello."""
+
+    def numbers(self) -> dict[str, float]:
+        """Return counters and gauges for /metrics."""

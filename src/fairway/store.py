@@ -1,0 +1,290 @@
+"""The contract of a store: what must be durable, and the guards that are checked where it is.
+
+Anybody may `submit`: it writes job rows, their keys and an *arrival* that tells the leader. Everything
+else is the leader's: one `commit` at a time, one transaction each, fenced by the leader's term, applied
+whole or not at all. Reads may be answered from any snapshot that is not older than the last commit this
+process was told of.
+
+Two implementations (`stores/memory.py`, `stores/sqlite/`), one conformance suite
+(tests/conformance/test_store.py). To add a third: implement `Store`, add it to the suite's fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from fairway.core.lifecycle import State
+from fairway.core.model import Arrival, Delivery, Rules
+from fairway.core.plan import Batch, Begun, Event
+from fairway.query import Query
+
+
+class NewJob(NamedTuple):
+    """A job to be inserted, parsed and checked. `payload` is JSON: args and kwargs, or work."""
+
+    id: int
+    queue: str
+    flow: str | None
+    priority: int
+    adapter: str
+    task: str  # "" when the adapter has none
+    tags: tuple[str, ...]
+    delivery: Delivery
+    run_at: int
+    created_at: int
+    rules: Rules
+    payload: bytes
+    unique: str | None = None
+
+
+class Request(NamedTuple):
+    """An idempotency key with the digest of what was asked under it."""
+
+    key: str
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Submission:
+    """Jobs that are accepted or refused together: one call of a client."""
+
+    jobs: Sequence[NewJob]
+    request: Request | None = None
+
+
+@dataclass(slots=True)
+class Accepted:
+    """The answer to a submission: an id for each job, and which of them existed already.
+
+    A job whose unique key was taken is not inserted; the id is then the holder's. `problem` is set when
+    nothing was inserted at all: `idempotency_conflict` (the key was used for another payload).
+    """
+
+    ids: list[int] = field(default_factory=list)
+    existed: list[bool] = field(default_factory=list)
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class StoredJob:
+    """A job as a reader sees it. `state` is WAITING's stored form (`scheduled`/`queued` by `run_at`)."""
+
+    id: int
+    queue: str
+    flow: str | None
+    priority: int
+    state: State
+    delivery: Delivery
+    adapter: str
+    task: str
+    tags: tuple[str, ...]
+    run_at: int
+    place: int
+    created_at: int
+    attempt: int
+    tries: int
+    crashes: int
+    losses: tuple[int, ...]
+    generation: int
+    rules: Rules
+    payload: bytes
+    unique: str | None
+    incarnation: str | None = None
+    worker: str | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    cancelling: bool = False
+    outcome: bytes | None = None  # JSON: the bare value when succeeded, else the error object
+
+    @property
+    def once(self) -> bool:
+        return self.delivery is Delivery.AT_MOST_ONCE
+
+
+class Taken(NamedTuple):
+    """A job that somebody else inserted, with the number of its arrival row."""
+
+    number: int
+    job: Arrival
+
+
+class LiveAttempt(NamedTuple):
+    """A running attempt as a new leader finds it."""
+
+    arrival: Arrival
+    begun: Begun
+    incarnation: str
+    worker: str
+    started_at: int
+    cancelling: bool
+
+
+class Leadership(NamedTuple):
+    """Who leads: the row changes only at an election; the beat rises with each renewal."""
+
+    term: int
+    holder: str  # node incarnation
+    name: str
+    url: str
+    elected_at: int
+    beat: int
+    asleep: bool = False
+
+
+class Receipt(NamedTuple):
+    """What a commit found. `accepted` has one entry per submission, in order.
+
+    `refused` are ids of submitted jobs that were not inserted (key taken): if the plan had already begun
+    one, that begin did not happen. `resolved`, `revived`: the ids for which the record took effect.
+    `number` is the commit's event number, or None if it told nothing.
+    """
+
+    begun: list[Begun]
+    accepted: list[Accepted]
+    refused: list[int]
+    revived: list[StoredJob]
+    resolved: list[int]
+    number: int | None
+
+
+class LogLine(NamedTuple):
+    """A piece of an attempt's output. `number` rises within one attempt."""
+
+    job: int
+    attempt: int
+    number: int
+    at: int
+    stream: str  # "stdout" or "stderr"
+    text: str
+
+
+class NodeRow(NamedTuple):
+    """A node as it last wrote itself down."""
+
+    name: str
+    incarnation: str
+    url: str
+    version: str
+    started_at: int
+    seen_at: int
+
+
+class NumberedEvent(NamedTuple):
+    """An event with its public id `number.index`."""
+
+    number: int
+    index: int
+    event: Event
+
+
+@dataclass(slots=True)
+class Page:
+    """One page of a search. `next` is the cursor behind the last job, or None at the end."""
+
+    jobs: list[StoredJob]
+    next: str | None
+    total: int | None
+
+
+class Store(Protocol):
+    """Keeps everything that must survive. `now` is always passed in, as wall microseconds."""
+
+    kind: str
+
+    async def open(self) -> None:
+        """Connect, check the version, bring the schema up to date."""
+
+    async def close(self) -> None:
+        """Let go of everything; never loses what was committed."""
+
+    # --- anybody ---------------------------------------------------------------------------------
+    async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
+        """Insert each submission whole, or say why not; rings the leader's doorbell."""
+
+    async def find_job(self, job: int) -> StoredJob | None:
+        """Return a job, hot or ended, read in one statement."""
+
+    async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
+        """Return those of *jobs* that exist, in any order."""
+
+    async def search(
+        self, query: Query, *, now: int, sort: str = "-created_at", limit: int = 50, cursor: str | None = None
+    ) -> Page:
+        """Return jobs that match, in order, a page at a time; a junk cursor raises InvalidRequest."""
+
+    async def count(self, query: Query, now: int) -> int:
+        """Count the jobs that match, up to 10,000 (10,001 means more)."""
+
+    async def events_after(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
+        """Return events behind the given id, oldest first."""
+
+    async def event_span(self) -> tuple[int, int]:
+        """Return the numbers of the oldest and the newest kept event row; (0, 0) if there is none."""
+
+    async def find_leadership(self) -> Leadership | None:
+        """Return the leader row, or None before the first election."""
+
+    async def leaders(self, most: int = 20) -> list[Leadership]:
+        """Return the past elections, newest first."""
+
+    async def save_node(self, node: NodeRow) -> None:
+        """Write down that a node is there."""
+
+    async def nodes(self) -> list[NodeRow]:
+        """Return the nodes that wrote themselves down."""
+
+    async def forget_node(self, incarnation: str) -> None:
+        """A node says goodbye."""
+
+    async def queue_rows(self) -> dict[str, bytes]:
+        """Return every known queue with its own settings as JSON."""
+
+    async def add_log(self, lines: Sequence[LogLine]) -> None:
+        """Keep output of attempts; already numbered and bounded by the worker."""
+
+    async def read_log(
+        self, job: int, attempt: int | None, after: int = -1, most: int = 10_000
+    ) -> list[LogLine]:
+        """Return output behind line *after* of the given attempt (None: the latest that has any)."""
+
+    # --- leadership ------------------------------------------------------------------------------
+    async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
+        """Raise the term by one if it still is *seen_term* (0: no row yet); None if somebody else did."""
+
+    async def renew(self, term: int, holder: str, asleep: bool) -> bool:
+        """Beat once; False if the term is over."""
+
+    async def resign(self, term: int, holder: str) -> None:
+        """Say that nobody leads now, so that a successor need not wait."""
+
+    # --- the leader ------------------------------------------------------------------------------
+    async def commit(
+        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+    ) -> Receipt:
+        """Write everything in one fenced transaction. Raises Deposed (nothing written) if the term is over.
+
+        Submissions come first, then the batch in the order of its fields. Submissions of the leader leave
+        no arrival. A record whose fence does not match raises Deposed as well: the core is wrong about
+        the world and must be rebuilt.
+        """
+
+    async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
+        """Return arrivals numbered above *after*; they are deleted by naming them in `Batch.taken`."""
+
+    async def live_attempts(self) -> list[LiveAttempt]:
+        """Return every running attempt."""
+
+    def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+        """Return all waiting jobs in pages ordered by id (number is 0): for a new leader."""
+
+    async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
+        """Read what running attempts need once more, to send a begin again."""
+
+    async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
+        """Forget old ended jobs, logs, events and idempotency keys, a bounded number; return how many."""
+
+    # --- the doorbell ----------------------------------------------------------------------------
+    async def wait_for_ring(self, timeout: float) -> bool:
+        """Wait until somebody else may have committed something, or the time is over."""

@@ -1,0 +1,1 @@
+"""What node and worker say to each other, whatever carries it."""

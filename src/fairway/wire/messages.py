@@ -1,0 +1,175 @@
+"""The worker protocol, version 1, as types. docs/reference/protocol.md explains it to other languages.
+
+Every message is an array whose first element names it: `["beat", [[7, 1]]]`, in msgpack (binary frames) or
+JSON (text frames; bytes are base64 there). A job is named by its integer id, an attempt by (job, attempt);
+the connection stands for the incarnation it opened with. Every message to a worker carries the term of the
+leader that sent it; a worker drops those of an older term than it has heard.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+PROTOCOL = 1
+#: A frame larger than this is refused by both sides.
+MOST_BYTES = 16 * 1024 * 1024
+
+
+class Message(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """The root of all messages."""
+
+
+class Task(msgspec.Struct, array_like=True, frozen=True):
+    """A task the worker knows."""
+
+    name: str
+    is_async: bool = False
+    signature: str = ""
+
+
+class Held(NamedTuple):
+    """An attempt the worker holds. `started` is false while its code has not begun."""
+
+    job: int
+    attempt: int
+    started: bool = True
+
+
+class Result(NamedTuple):
+    """How an attempt ended at the worker.
+
+    kind: ok | error | permanent | retry_after | timeout | cancelled | crashed | stopped
+    body: JSON, the value for `ok`, else `{"type","message","traceback",...}`
+    seconds: how long the code ran;  retry_after: seconds, for that kind
+    """
+
+    job: int
+    attempt: int
+    kind: str
+    body: bytes
+    seconds: float
+    retry_after: float = 0.0
+
+
+class LogPiece(NamedTuple):
+    """Some output of an attempt; numbers rise within the attempt."""
+
+    job: int
+    attempt: int
+    number: int
+    at: int
+    stream: str
+    text: str
+
+
+class Assignment(NamedTuple):
+    """An attempt to run. Those with the same bundle (> 0) run one after the other in one slot."""
+
+    job: int
+    attempt: int
+    adapter: str
+    task: str
+    payload: bytes
+    timeout: float | None
+    queue: str
+    bundle: int = 0
+    generation: int = 0
+
+
+# --- worker → node -----------------------------------------------------------------------------------
+class Hello(Message, tag="hello"):
+    """The first frame: who I am, what I can, what I hold and what I finished but was not thanked for."""
+
+    protocol: int
+    name: str
+    incarnation: str
+    slots: int
+    adapters: list[str]
+    tasks: list[Task] = []
+    tags: list[str] = []
+    queues: list[str] = ["**"]
+    async_per_slot: int = 100
+    facts: dict[str, Any] = {}
+    holds: list[Held] = []
+    results: list[Result] = []
+    predecessor: str | None = None  # an incarnation of the same name whose process is surely gone
+    pid: int = 0
+    version: str = ""
+
+
+class Beat(Message, tag="beat"):
+    """I live, and these attempts are mine; sent by a process that never runs user code."""
+
+    holds: list[Held]
+    facts: dict[str, Any] = {}
+
+
+class Results(Message, tag="results"):
+    """Attempts that ended; kept by the worker until acknowledged."""
+
+    results: list[Result]
+
+
+class HandBack(Message, tag="handback"):
+    """Attempts I give back: not started, and they never will be here (or stopped, when draining)."""
+
+    attempts: list[Held]
+
+
+class Logs(Message, tag="logs"):
+    """Output of running attempts."""
+
+    pieces: list[LogPiece]
+
+
+class Goodbye(Message, tag="goodbye"):
+    """I hold nothing any more and go."""
+
+    reason: str = ""
+
+
+# --- node → worker -----------------------------------------------------------------------------------
+class Welcome(Message, tag="welcome"):
+    """You are in. How often to beat, how long a lease lasts."""
+
+    protocol: int
+    term: int
+    node: str
+    beat_seconds: float
+    lease_seconds: float
+
+
+class Begin(Message, tag="begin"):
+    """Run these: they are committed as yours."""
+
+    term: int
+    assignments: list[Assignment]
+
+
+class Stop(Message, tag="stop"):
+    """Stop these attempts: asked first, or at once if force."""
+
+    term: int
+    attempts: list[Held]
+    force: bool = False
+
+
+class Acks(Message, tag="acks"):
+    """Your reports on these were committed, or are refused as stale; forget them."""
+
+    term: int
+    done: list[Held]
+    stale: list[Held]
+
+
+class Refusal(Message, tag="refusal"):
+    """You cannot be served, and why; the connection closes."""
+
+    code: str
+    detail: str
+
+
+FromWorker = Hello | Beat | Results | HandBack | Logs | Goodbye
+ToWorker = Welcome | Begin | Stop | Acks | Refusal
