@@ -37,6 +37,7 @@ class NewJob(NamedTuple):
     rules: Rules
     payload: bytes
     unique: str | None = None
+    concurrency: int | None = None  # sets the queue's limit when the leader takes the job in
 
 
 class Request(NamedTuple):

@@ -39,9 +39,6 @@ class Discipline(Protocol):
     def put(self, arrival: Arrival) -> None:
         """Take a job in at its place."""
 
-    def put_front(self, arrival: Arrival) -> int:
-        """Take a job in ahead of its line and return the place it got."""
-
     def remove(self, arrival: Arrival) -> bool:
         """Take a job out without serving it; False if it is not here (at that place)."""
 
@@ -57,11 +54,17 @@ class Discipline(Protocol):
     def next_due(self, now: int) -> int | None:
         """Return the wall time at which the next job that is not due becomes so."""
 
+    def due_count(self, now: int) -> int:
+        """Count the jobs that are due."""
+
     def shapes(self) -> Iterator[Shape]:
         """Name the shapes that wait here, due or not."""
 
-    def ahead(self, arrival: Arrival, most: int) -> int:
-        """Count the due jobs that would be served before this one, up to *most*."""
+    def holds(self, arrival: Arrival) -> bool:
+        """Say whether this job already stands here at its place."""
+
+    def ahead(self, arrival: Arrival, now: int) -> int:
+        """Count the due jobs that would be served before this one."""
 
     def order(self, now: int, most: int) -> Iterator[int]:
         """Yield up to *most* due jobs in the order in which they would begin."""

@@ -77,6 +77,30 @@ class Ledger(NamedTuple):
     losses: tuple[int, ...] = ()
 
 
+class Held(NamedTuple):
+    """An attempt a worker holds. `started` is false while its code has not begun."""
+
+    job: int
+    attempt: int
+    started: bool = True
+
+
+class Result(NamedTuple):
+    """How an attempt ended at the worker.
+
+    kind: ok | error | permanent | retry_after | timeout | cancelled | crashed | stopped
+    body: JSON, the value for `ok`, else `{"type","message","traceback",...}`
+    seconds: how long the code ran;  retry_after: seconds, for that kind
+    """
+
+    job: int
+    attempt: int
+    kind: str
+    body: bytes
+    seconds: float
+    retry_after: float = 0.0
+
+
 class Arrival(NamedTuple):
     """A waiting job as the core sees it: where it stands, never what it carries."""
 
@@ -86,6 +110,7 @@ class Arrival(NamedTuple):
     priority: int
     shape: Shape
     place: int
+    concurrency: int | None = None  # the limit its submitter wants for its queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fairway.core.model import Rules
+from fairway.core.model import Held, Rules
 
 
 class Begin(NamedTuple):
@@ -175,13 +175,12 @@ class Resend(NamedTuple):
     jobs: tuple[int, ...]
 
 
-class Ack(NamedTuple):
-    """Tell a worker what became of the attempts it reported: 'done' or 'stale'."""
+@dataclass(slots=True)
+class Acks:
+    """What became of the attempts a worker reported: committed, or refused as no longer its own."""
 
-    incarnation: str
-    job: int
-    attempt: int
-    verdict: str
+    done: list[Held] = field(default_factory=list)
+    stale: list[Held] = field(default_factory=list)
 
 
 class Reply(NamedTuple):
@@ -200,6 +199,6 @@ class Plan:
     bundles: dict[int, int] = field(default_factory=dict)  # job → bundle number, for those begun in one
     kills: list[Kill] = field(default_factory=list)
     resends: list[Resend] = field(default_factory=list)
-    acks: list[Ack] = field(default_factory=list)
+    acks: dict[str, Acks] = field(default_factory=dict)  # by incarnation
     replies: list[Reply] = field(default_factory=list)
     wake_at: float | None = None

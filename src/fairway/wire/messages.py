@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fairway.core.model import Held as Held
+from fairway.core.model import Result as Result
+
 PROTOCOL = 1
 #: A frame larger than this is refused by both sides.
 MOST_BYTES = 16 * 1024 * 1024
@@ -27,30 +30,6 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     name: str
     is_async: bool = False
     signature: str = ""
-
-
-class Held(NamedTuple):
-    """An attempt the worker holds. `started` is false while its code has not begun."""
-
-    job: int
-    attempt: int
-    started: bool = True
-
-
-class Result(NamedTuple):
-    """How an attempt ended at the worker.
-
-    kind: ok | error | permanent | retry_after | timeout | cancelled | crashed | stopped
-    body: JSON, the value for `ok`, else `{"type","message","traceback",...}`
-    seconds: how long the code ran;  retry_after: seconds, for that kind
-    """
-
-    job: int
-    attempt: int
-    kind: str
-    body: bytes
-    seconds: float
-    retry_after: float = 0.0
 
 
 class LogPiece(NamedTuple):

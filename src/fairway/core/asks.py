@@ -1,0 +1,164 @@
+"""What people ask for: cancel, re-role, settings of queues and workers. Answered after the commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from fairway.core.disciplines import DISCIPLINES
+from fairway.core.events import CancelAsked, EditAsked, QueueAsked, QueueDropAsked, WorkerAsked
+from fairway.core.lifecycle import State
+from fairway.core.model import Moment, QueueSettings, Reason
+from fairway.core.plan import Drop, Edit, Event, Flag, Kill, Reply, SaveQueue
+from fairway.core.retries import describe, note
+from fairway.core.tree import Queue
+from fairway.core.world import Live, World
+
+#: Replies that ask the engine to read the job again: it moved since the store was asked.
+MOVED = ("moved", "the job moved while it was looked up")
+
+
+def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
+    """End a waiting job at once; stop a running one."""
+    live = world.live.get(ask.job.job)
+    if live is not None:
+        _stop(world, live, ask.force, now)
+        world.plan.replies.append(Reply(ask.ticket, "cancelling"))
+    elif world.tree.remove(ask.job, now.wall):
+        outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled before it began"))
+        world.plan.batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
+        world.counts.cancelled += 1
+        _tell_job(world, "job.ended", ask.job.job, ask.job.queue, State.CANCELLED, ask.job.shape.task, now)
+        world.plan.replies.append(Reply(ask.ticket, "cancelled"))
+    else:
+        world.plan.replies.append(Reply(ask.ticket, error=MOVED))
+
+
+def edit(world: World, ask: EditAsked, now: Moment) -> None:
+    """Move a waiting job to where it shall stand."""
+    if ask.job.job in world.live:
+        error = ("running", "the job is running; cancel it, or wait until it has ended")
+        world.plan.replies.append(Reply(ask.ticket, error=error))
+    elif not world.tree.remove(ask.job, now.wall):
+        world.plan.replies.append(Reply(ask.ticket, error=MOVED))
+    else:
+        new = ask.new
+        world.tree.put(new, now.wall)
+        make_known(world, new.queue, now)
+        world.plan.batch.edits.append(
+            Edit(
+                new.job,
+                new.queue,
+                new.flow,
+                new.priority,
+                new.shape.tags,
+                ask.run_at,
+                new.place,
+                ask.max_attempts,
+            )
+        )
+        state = State.SCHEDULED if new.place > now.wall else State.QUEUED
+        _tell_job(world, "job.edited", new.job, new.queue, state, new.shape.task, now)
+        world.plan.replies.append(Reply(ask.ticket, "edited"))
+
+
+def set_queue(world: World, ask: QueueAsked, now: Moment) -> None:
+    """Change a queue's settings; they act on the backlog at the next decision."""
+    queue = world.tree.grow(ask.path)
+    base = QueueSettings() if ask.replace else queue.settings
+    change_queue(world, queue, replace(base, **dict(ask.changes)), now)
+    world.plan.replies.append(Reply(ask.ticket, ask.path))
+
+
+def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Moment) -> None:
+    """Give a queue new settings, write them down and tell."""
+    if settings == queue.settings and queue.known:
+        return
+    world.tree.set(queue, settings, now.wall)
+    make_known(world, queue.path, now, force=True)
+    world.plan.batch.events.append(
+        Event("queue.changed", now.wall, queue=queue.path, detail=show_settings(settings))
+    )
+
+
+def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
+    """Forget a queue that holds nothing."""
+    queue = world.tree.find(ask.path)
+    if queue is None or queue.parent is None:
+        reply = Reply(ask.ticket, error=("not_found", f"there is no queue '{ask.path}'"))
+    elif queue.waiting or queue.in_use or queue.children:
+        holds = f"{queue.waiting} waiting, {queue.in_use} running, {len(queue.children)} queues below"
+        reply = Reply(ask.ticket, error=("not_empty", f"queue '{ask.path}' is not empty: {holds}"))
+    else:
+        world.tree.prune(queue)
+        world.plan.batch.queues.append(SaveQueue(ask.path, None, now.wall))
+        world.plan.batch.events.append(Event("queue.deleted", now.wall, queue=ask.path))
+        reply = Reply(ask.ticket, ask.path)
+    world.plan.replies.append(reply)
+
+
+def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
+    """Attach a worker to other queues, or let it take no more."""
+    found = [worker for worker in world.workers.values() if worker.spec.name == ask.name]
+    if not found:
+        world.plan.replies.append(Reply(ask.ticket, error=("not_found", f"there is no worker '{ask.name}'")))
+        return
+    for worker in found:
+        if ask.queues is not None:
+            worker.spec = replace(worker.spec, queues=ask.queues)
+            worker.kind = world.kind_of(worker.spec)
+        if ask.draining is not None:
+            worker.draining = ask.draining
+    world.tree.version += 1
+    detail = {"queues": ask.queues, "draining": ask.draining}
+    world.plan.batch.events.append(Event("worker.changed", now.wall, worker=ask.name, detail=detail))
+    world.plan.replies.append(Reply(ask.ticket, ask.name))
+
+
+def make_known(world: World, path: str, now: Moment, force: bool = False) -> None:
+    """See to it that a queue, and those above it, have rows in the store."""
+    for queue in world.tree.grow(path).path_up():
+        if queue.parent is None or (queue.known and not force):
+            return
+        queue.known, force = True, False
+        body = json.dumps(show_settings(queue.settings)).encode()
+        world.plan.batch.queues.append(SaveQueue(queue.path, body, now.wall))
+
+
+def show_settings(settings: QueueSettings) -> dict[str, Any]:
+    """Return the settings that are set."""
+    return {key: value for key, value in asdict(settings).items() if value not in (None, False)}
+
+
+def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
+    """Read settings as they were stored; what this version does not know is left alone."""
+    discipline = stored.get("discipline")
+    return QueueSettings(
+        limit=stored.get("limit"),
+        paused=bool(stored.get("paused", False)),
+        discipline=discipline if discipline in DISCIPLINES else None,
+    )
+
+
+def _stop(world: World, live: Live, force: bool, now: Moment) -> None:
+    if live.cancelling and (live.force or not force):
+        return
+    news = not live.cancelling
+    live.cancelling, live.force = True, force
+    if not live.attempt:
+        return  # its begin is being committed: told as soon as the number is known
+    if news:
+        flag(world, live, now)
+    world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, force))
+
+
+def flag(world: World, live: Live, now: Moment) -> None:
+    """Write down that a running attempt is being cancelled."""
+    world.plan.batch.flags.append(Flag(live.job, live.attempt, live.incarnation))
+    _tell_job(world, "job.cancelling", live.job, live.queue.path, State.RUNNING, live.shape.task, now)
+
+
+def _tell_job(world: World, kind: str, job: int, queue: str, state: State, task: str, now: Moment) -> None:
+    world.plan.batch.events.append(Event(kind, now.wall, job, queue, state, task=task))

@@ -1,0 +1,126 @@
+"""What `priority` and `fifo` have in common: lines by (shape, priority), served by rank, then place.
+
+A queue has few shapes and few priorities at a time, so an offer looks at the front of each line. The two
+disciplines differ in one thing: whether a job's priority ranks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+
+from fairway.core.discipline import Offer
+from fairway.core.lines import Line
+from fairway.core.model import Arrival, Shape
+
+Key = tuple[Shape, int]
+
+
+class Ordered:
+    """Serves by (rank, place); the least rank first. Subclasses say whether priority ranks."""
+
+    name = ""
+    by_priority = False
+
+    def __init__(self) -> None:
+        self._lines: dict[Key, Line] = {}
+        self._count = 0
+
+    def rank(self, priority: int) -> int:
+        """Return the rank of a priority; the least rank is served first."""
+        return -priority if self.by_priority else 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, arrival: Arrival) -> None:
+        key = (arrival.shape, arrival.priority)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line()
+        line.put(arrival.place, arrival.job)
+        self._count += 1
+
+    def remove(self, arrival: Arrival) -> bool:
+        key = (arrival.shape, arrival.priority)
+        line = self._lines.get(key)
+        if line is None or not line.remove(arrival.place, arrival.job):
+            return False
+        self._left(key, line)
+        return True
+
+    def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
+        best: tuple[int, int, int] | None = None
+        chosen: Key | None = None
+        for key, line in self._lines.items():
+            place, job = line.first()
+            if place <= now and fits(key[0]):
+                standing = (self.rank(key[1]), place, job)
+                if best is None or standing < best:
+                    best, chosen = standing, key
+        if best is None or chosen is None:
+            return None
+        return Offer(best[2], chosen[0], chosen[1], None, best[1], chosen)
+
+    def take(self, offer: Offer) -> None:
+        key = (offer.shape, offer.priority)
+        line = self._lines[key]
+        line.pop()
+        self._left(key, line)
+
+    def due(self, now: int) -> bool:
+        return any(line.first_place() <= now for line in self._lines.values())
+
+    def next_due(self, now: int) -> int | None:
+        # A line whose front is due says nothing of what stands behind it: whoever takes the front asks again.
+        waits = [line.first_place() for line in self._lines.values() if line.first_place() > now]
+        return min(waits, default=None)
+
+    def due_count(self, now: int) -> int:
+        return sum(line.count_until(now) for line in self._lines.values())
+
+    def shapes(self) -> Iterator[Shape]:
+        return iter({shape for shape, _ in self._lines})
+
+    def holds(self, arrival: Arrival) -> bool:
+        line = self._lines.get((arrival.shape, arrival.priority))
+        return line is not None and line.holds(arrival.place, arrival.job)
+
+    def ahead(self, arrival: Arrival, now: int) -> int:
+        own = self.rank(arrival.priority)
+        total = 0
+        for (shape, priority), line in self._lines.items():
+            rank = self.rank(priority)
+            if rank < own:
+                total += line.count_until(now)
+            elif rank == own and (shape, priority) == (arrival.shape, arrival.priority):
+                total += line.count_before(arrival.place, arrival.job)
+            elif rank == own:
+                total += line.count_until(arrival.place - 1)
+        return total
+
+    def order(self, now: int, most: int) -> Iterator[int]:
+        ranked = merge(*(self._due(key, line, now) for key, line in self._lines.items()))
+        for _, (_, _, job) in zip(range(most), ranked, strict=False):
+            yield job
+
+    def oldest(self) -> int | None:
+        return min((line.first_place() for line in self._lines.values()), default=None)
+
+    def drain(self) -> Iterator[Arrival]:
+        lines, self._lines, self._count = self._lines, {}, 0
+        for (shape, priority), line in lines.items():
+            for place, job in line:
+                yield Arrival(job, "", None, priority, shape, place)
+
+    def _due(self, key: Key, line: Line, now: int) -> Iterator[tuple[int, int, int]]:
+        rank = self.rank(key[1])
+        for place, job in line:
+            if place > now:
+                return
+            yield rank, place, job
+
+    def _left(self, key: Key, line: Line) -> None:
+        self._count -= 1
+        if not line:
+            del self._lines[key]

@@ -1,0 +1,158 @@
+"""How attempts end: reported, lost, handed back. Each is judged once and becomes one record.
+
+A report on an attempt that is not live, or not this worker's, is stale: counted, refused and dropped. It
+may still be the late word on an `unknown` job, which only the store can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairway.core.lifecycle import State, Trigger, advance
+from fairway.core.model import Held, Ledger, Moment, Reason, Result
+from fairway.core.plan import End, Event, Resolve, Return
+from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
+from fairway.core.world import Live, World
+
+
+def report(world: World, incarnation: str, results: Sequence[Result], luck: float, now: Moment) -> None:
+    """Take a worker's word on attempts that ended."""
+    done = world.acks(incarnation).done
+    for result in results:
+        live = world.live.get(result.job)
+        if live is None or live.attempt != result.attempt or live.incarnation != incarnation:
+            _late(world, incarnation, result, now)
+            continue
+        done.append(Held(result.job, result.attempt))
+        if result.kind in ("ok", "error") and live.shape.task:
+            world.estimates.add(live.shape.task, result.seconds)
+        if result.kind == "ok":
+            _end(world, live, State.SUCCEEDED, result.body, live.ledger, now)
+        else:
+            settle(world, live, result.kind, result.body, now, luck, result.retry_after)
+
+
+def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Moment) -> None:
+    """Take attempts back at no cost; one that had started was stopped by its worker."""
+    for held in attempts:
+        live = world.live.get(held.job)
+        if live is None or live.attempt != held.attempt or live.incarnation != incarnation:
+            world.stale(incarnation, held.job, held.attempt)
+            continue
+        world.acks(incarnation).done.append(Held(held.job, held.attempt))
+        kind = "stopped" if held.started else "handed_back"
+        settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
+
+
+def lose(world: World, live: Live, why: str, now: Moment) -> None:
+    """An attempt's worker is gone, or never named it within a lease."""
+    world.counts.lost += 1
+    settle(world, live, "lost", note("WorkerLost", why), now)
+
+
+def settle(
+    world: World, live: Live, kind: str, body: bytes, now: Moment, luck: float = 0.0, retry_after: float = 0.0
+) -> None:
+    """Judge an attempt that ended other than well, and write down what follows."""
+    judgement = judge(
+        kind,
+        live.rules,
+        live.ledger,
+        once=live.shape.once,
+        cancelling=live.cancelling,
+        now=now.wall,
+        window=world.timers.crash_window,
+        luck=luck,
+        retry_after=retry_after,
+    )
+    if kind == "crashed":
+        world.counts.crashed += 1
+    state = advance(State.RUNNING, judgement.trigger)
+    if judgement.reason is not None:
+        _end(world, live, state, describe(judgement.reason, body), judgement.ledger, now, judgement.reason)
+    else:
+        _return(world, live, judgement, body, now)
+
+
+def _end(
+    world: World,
+    live: Live,
+    state: State,
+    outcome: bytes,
+    ledger: Ledger,
+    now: Moment,
+    reason: Reason | None = None,
+) -> None:
+    plan, path = world.plan, live.queue.path
+    crashes = ledger.crashes
+    if ledger.losses:
+        crashes += len(recent(ledger.losses, now.wall, world.timers.crash_window))
+    plan.batch.ends.append(
+        End(
+            live.job, live.attempt, live.incarnation, state, outcome, now.wall, ledger.tries, crashes,
+            live.unique, path,
+        )
+    )  # fmt: skip
+    detail = {"reason": reason.value} if reason is not None else None
+    plan.batch.events.append(
+        Event(
+            "job.ended", now.wall, live.job, path, state, live.attempt, live.worker.spec.name,
+            live.shape.task, detail,
+        )
+    )  # fmt: skip
+    counts = world.counts
+    if state is State.SUCCEEDED:
+        counts.succeeded += 1
+    else:
+        setattr(counts, state, getattr(counts, state) + 1)
+    world.remember(live)
+    world.forget(live)
+
+
+def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Moment) -> None:
+    """Let a job wait again: a retry at its new time, all others at the place they had."""
+    retry = judgement.trigger is Trigger.RETRY
+    place = now.wall + int(judgement.delay * MICRO) if retry else live.place
+    ledger, path = judgement.ledger, live.queue.path
+    outcome = describe(Reason.ERROR, body) if retry else None
+    world.plan.batch.returns.append(
+        Return(
+            live.job, live.attempt, live.incarnation, place, place, ledger.tries, ledger.crashes,
+            ledger.losses, outcome,
+        )
+    )  # fmt: skip
+    kind, state = ("job.retrying", State.SCHEDULED) if retry else ("job.returned", State.QUEUED)
+    detail = (
+        {"trigger": judgement.trigger.value, "run_at": place}
+        if retry
+        else {"trigger": judgement.trigger.value}
+    )
+    world.plan.batch.events.append(
+        Event(
+            kind, now.wall, live.job, path, state, live.attempt, live.worker.spec.name, live.shape.task,
+            detail,
+        )
+    )  # fmt: skip
+    if retry:
+        world.counts.retried += 1
+    elif judgement.trigger is Trigger.HAND_BACK:
+        world.counts.handed_back += 1
+    world.remember(live)
+    world.forget(live)
+    world.tree.put(live.arrival(place), now.wall)
+
+
+def _late(world: World, incarnation: str, result: Result, now: Moment) -> None:
+    """A report on what is no longer this worker's: a repeat, the late word on an unknown job, or stale."""
+    if world.ended_before(result.job, result.attempt, incarnation):
+        world.acks(incarnation).done.append(Held(result.job, result.attempt))
+        return
+    world.stale(incarnation, result.job, result.attempt)
+    if result.job in world.live:
+        return
+    succeeded = result.kind == "ok"
+    outcome = result.body if succeeded else describe(Reason.RESOLVED, result.body)
+    state = State.SUCCEEDED if succeeded else State.FAILED
+    world.plan.batch.resolves.append(
+        Resolve(result.job, result.attempt, incarnation, state, outcome, now.wall)
+    )

@@ -1,0 +1,182 @@
+"""What goes into the core. Each is a small value; `ticket` is the engine's own and only handed back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fairway.core.model import Arrival, Held, Result, WorkerSpec
+from fairway.core.plan import Begun
+
+
+class Submitted(NamedTuple):
+    """Jobs that this leader inserts in the commit of the next plan."""
+
+    arrivals: Sequence[Arrival]
+
+
+class TakenIn(NamedTuple):
+    """Jobs that others inserted, with the numbers of their arrival rows."""
+
+    arrivals: Sequence[Arrival]
+    numbers: Sequence[int]
+
+
+class Loaded(NamedTuple):
+    """Jobs that waited already when this leader took over."""
+
+    arrivals: Sequence[Arrival]
+
+
+class Refused(NamedTuple):
+    """Submitted jobs that the store did not insert: their key was taken."""
+
+    arrivals: Sequence[Arrival]
+
+
+class Started(NamedTuple):
+    """The store committed these begins."""
+
+    begun: Sequence[Begun]
+
+
+class Found(NamedTuple):
+    """A running attempt that this leader found when it took over."""
+
+    arrival: Arrival
+    begun: Begun
+    incarnation: str
+    worker: str
+    started_at: int
+    cancelling: bool
+
+
+class QueueFound(NamedTuple):
+    """A queue row that this leader found when it took over."""
+
+    path: str
+    settings: Mapping[str, Any]
+
+
+class Joined(NamedTuple):
+    """A worker connected: what it is, what it holds, what it finished unheard."""
+
+    spec: WorkerSpec
+    holds: Sequence[Held]
+    results: Sequence[Result]
+    predecessor: str | None
+    luck: float
+    about: Mapping[str, Any]  # facts and version, for people
+
+
+class Left(NamedTuple):
+    """A worker's connection is gone; its lease runs on."""
+
+    incarnation: str
+
+
+class Gone(NamedTuple):
+    """A worker is surely dead, or said goodbye: no need to wait for its lease."""
+
+    incarnation: str
+
+
+class Renewed(NamedTuple):
+    """A worker beats and names what it holds."""
+
+    incarnation: str
+    holds: Sequence[Held]
+    about: Mapping[str, Any]
+
+
+class Reported(NamedTuple):
+    """Attempts ended at a worker. *luck* in [0, 1) spreads the retries."""
+
+    incarnation: str
+    results: Sequence[Result]
+    luck: float
+
+
+class HandedBack(NamedTuple):
+    """A worker gives attempts back."""
+
+    incarnation: str
+    attempts: Sequence[Held]
+
+
+class CancelAsked(NamedTuple):
+    """Somebody no longer wants a job; *job* is where the store saw it waiting."""
+
+    ticket: Any
+    job: Arrival
+    force: bool
+
+
+class EditAsked(NamedTuple):
+    """Somebody re-roles a waiting job from where the store saw it to where it shall stand."""
+
+    ticket: Any
+    job: Arrival
+    new: Arrival
+    run_at: int
+    max_attempts: int | None
+
+
+class ReviveAsked(NamedTuple):
+    """Somebody tries an ended job again; the store knows whether it can be."""
+
+    job: int
+
+
+class Revived(NamedTuple):
+    """The store brought an ended job back."""
+
+    arrival: Arrival
+
+
+class ResolveAsked(NamedTuple):
+    """Somebody says how an unknown job went; the store knows whether it is one."""
+
+    job: int
+    state: str
+    outcome: bytes | None
+
+
+class Resolved(NamedTuple):
+    """The store accepted the late word on an unknown job."""
+
+    job: int
+    queue: str
+    state: str
+
+
+class QueueAsked(NamedTuple):
+    """Somebody changes a queue's settings; *changes* were checked for type."""
+
+    ticket: Any
+    path: str
+    changes: Mapping[str, Any]
+    replace: bool
+
+
+class QueueDropAsked(NamedTuple):
+    """Somebody wants an empty queue forgotten."""
+
+    ticket: Any
+    path: str
+
+
+class WorkerAsked(NamedTuple):
+    """Somebody changes what a worker serves, live. None: leave as it is."""
+
+    ticket: Any
+    name: str
+    queues: tuple[str, ...] | None
+    draining: bool | None
+
+
+CoreEvent = (
+    Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound | Joined | Left | Gone | Renewed
+    | Reported | HandedBack | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
+    | QueueAsked | QueueDropAsked | WorkerAsked
+)  # fmt: skip

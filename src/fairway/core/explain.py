@@ -1,0 +1,98 @@
+"""Why a job waits: the first thing that stands in its way, from the outside in. Changes nothing.
+
+Its time, then its branch (paused, a full limit), then the workers (none that can), then its line, then the
+slots. So the answer names what would have to change for the job to begin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairway.core.matching import why_not
+from fairway.core.model import SLOT, Arrival
+from fairway.core.tree import Queue
+from fairway.core.world import World
+
+
+class Why(NamedTuple):
+    """One true reason, the object it is about, and a sentence."""
+
+    reason: str
+    detail: str
+    on: str | None = None
+
+
+def explain(world: World, job: Arrival, now: int) -> Why | None:
+    """Say why a waiting job waits; None if it does not wait."""
+    if job.job in world.live:
+        return None
+    if job.place > now:
+        return Why("not_due", f"due in {show_seconds((job.place - now) / 1e6)}")
+    queue = world.tree.find(job.queue)
+    if queue is None:
+        return Why("starting", "accepted; the leader is about to take it in")
+    return _branch(queue) or _workers(world, job) or _line(world, queue, job, now)
+
+
+def position(world: World, job: Arrival, now: int) -> int | None:
+    """Count the due jobs ahead in the job's own queue, exact to 1,000."""
+    queue = world.tree.find(job.queue)
+    if queue is None or job.place > now or job.job in world.live:
+        return None
+    return min(queue.own.ahead(job, now), 1000)
+
+
+def limited_by(queue: Queue) -> str | None:
+    """Name what keeps a queue with waiting jobs from beginning more, if it is a setting."""
+    why = _branch(queue)
+    return None if why is None else f"{why.reason} of '{why.on}'"
+
+
+def show_seconds(seconds: float) -> str:
+    """Write a duration for people."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _branch(queue: Queue) -> Why | None:
+    above = [node for node in queue.path_up() if node.path]
+    for node in above:
+        if node.settings.paused:
+            return Why("paused", f"queue '{node.path}' is paused; resume it to go on", node.path)
+    for node in above:
+        if node.full:
+            limit = node.settings.limit
+            return Why(
+                "limit", f"limit of '{node.path}' is full ({node.in_use} of {limit} running)", node.path
+            )
+    return None
+
+
+def _workers(world: World, job: Arrival) -> Why | None:
+    present = [worker for worker in world.workers.values() if worker.connected]
+    if not present:
+        return Why("no_worker", "no worker is connected; start one with `fairway worker --join URL`")
+    attached = [worker for worker in present if worker.kind.attached(job.queue)]
+    if not attached:
+        return Why("no_worker", f"no worker serves queue '{job.queue}'", job.queue)
+    lacks = sorted({lack for worker in attached if (lack := why_not(worker.spec, job.shape))})
+    fitting = [worker for worker in attached if worker.kind.fits(job.shape)]
+    if not fitting:
+        return Why("no_worker", f"no worker has {' or '.join(lacks)}", lacks[0].split(" ", 1)[1])
+    if all(worker.draining for worker in fitting):
+        return Why("no_worker", "every worker that could take it is draining")
+    return None
+
+
+def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
+    ahead = position(world, job, now) or 0
+    if ahead:
+        count = "1,000 or more jobs" if ahead >= 1000 else "1 job" if ahead == 1 else f"{ahead} jobs"
+        return Why("behind", f"behind {count} of its queue", queue.path)
+    fitting = [w for w in world.workers.values() if w.connected and w.kind.fits(job.shape)]
+    if all(worker.free < SLOT for worker in fitting):
+        slots = sum(worker.spec.slots for worker in fitting)
+        return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)
+    return Why("starting", "about to begin")

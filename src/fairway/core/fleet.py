@@ -1,0 +1,128 @@
+"""Workers come, beat, fall silent and go. A lease is judged by the leader's own monotonic clock.
+
+On connecting, a worker names what it holds. What the leader had begun for it and it does not name is sent
+again (same attempt). What it holds that is not its own any more it is told to forget. A worker that does not
+come back loses its attempts when its lease ends; an attempt that its living worker does not name for a
+whole lease is lost as well, for then the begin never reached it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairway.core.endings import lose, report
+from fairway.core.events import Joined
+from fairway.core.model import SLOT, Held, Moment, WorkerSpec
+from fairway.core.plan import Event, Kill, Resend
+from fairway.core.world import Worker, World
+
+
+def join(world: World, event: Joined, now: Moment) -> None:
+    """Take a worker in, or back."""
+    spec = event.spec
+    if event.predecessor and event.predecessor != spec.incarnation:
+        bury(world, event.predecessor, "its worker process ended and a new one took its name", now)
+    worker = world.workers.get(spec.incarnation) or expect(world, spec, now)
+    news = not worker.connected
+    worker.spec, worker.kind = spec, world.kind_of(spec)
+    _measure(worker)
+    worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
+    worker.joined_at = worker.joined_at or now.wall
+    world.tree.version += 1
+    report(world, spec.incarnation, event.results, event.luck, now)
+    _renew_holds(world, worker, event.holds, now)
+    _send_again(world, worker, event.holds)
+    if news:
+        world.plan.batch.events.append(
+            Event("worker.joined", now.wall, worker=spec.name, detail={"slots": spec.slots})
+        )
+
+
+def expect(world: World, spec: WorkerSpec, now: Moment) -> Worker:
+    """Give a worker a lease that starts now, whether or not it is connected yet."""
+    worker = world.workers[spec.incarnation] = Worker(spec, world.kind_of(spec), now.mono)
+    return worker
+
+
+def renew(
+    world: World, incarnation: str, holds: Sequence[Held], about: Mapping[str, object], now: Moment
+) -> None:
+    """Prolong a worker's lease and that of each attempt it names."""
+    worker = world.workers.get(incarnation)
+    if worker is None:
+        for held in holds:
+            world.stale(incarnation, held.job, held.attempt)
+        return
+    worker.heard_at = now.mono
+    if about:
+        worker.about.update(about)
+    _renew_holds(world, worker, holds, now)
+
+
+def leave(world: World, incarnation: str) -> None:
+    """A worker's connection is gone: nothing more is sent to it, but its lease runs on."""
+    worker = world.workers.get(incarnation)
+    if worker is not None:
+        worker.connected = False
+
+
+def bury(world: World, incarnation: str, why: str, now: Moment) -> None:
+    """A worker is dead for sure, or its lease is over: its attempts are lost."""
+    worker = world.workers.pop(incarnation, None)
+    if worker is None:
+        return
+    for live in list(worker.live.values()):
+        lose(world, live, why, now)
+    world.plan.batch.events.append(
+        Event("worker.left", now.wall, worker=worker.spec.name, detail={"why": why})
+    )
+
+
+def expire(world: World, now: Moment) -> None:
+    """Judge the leases, unless this leader is new or was late itself."""
+    late = world.planned_at is not None and now.mono - world.planned_at > world.timers.beat
+    if world.planned_at is None or late:
+        world.patient_until = now.mono + world.timers.lease
+    world.planned_at = now.mono
+    if now.mono < world.patient_until:
+        return
+    horizon = now.mono - world.timers.lease
+    for worker in list(world.workers.values()):
+        if worker.heard_at < horizon:
+            bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)
+            continue
+        for live in [live for live in worker.live.values() if live.named_at < horizon]:
+            lose(world, live, "its worker did not name it for a whole lease", now)
+
+
+def _measure(worker: Worker) -> None:
+    """Count what is free. Attempts that an earlier leader began are sized again by what is known now."""
+    spec, kind = worker.spec, worker.kind
+    whole = [live for live in worker.live.values() if not kind.is_async(live.shape)]
+    for live in worker.live.values():
+        if kind.is_async(live.shape):
+            live.size = SLOT // spec.async_per_slot
+    if len(whole) > spec.slots:  # some of them share a slot as a bundle
+        for live in whole:
+            live.size = spec.slots * SLOT // len(whole)
+    worker.free = spec.slots * SLOT - sum(live.size for live in worker.live.values())
+
+
+def _renew_holds(world: World, worker: Worker, holds: Sequence[Held], now: Moment) -> None:
+    for held in holds:
+        live = worker.live.get(held.job)
+        if live is not None and live.attempt == held.attempt:
+            live.named_at = now.mono
+            if live.cancelling:  # the word may have been lost on the way
+                world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
+        else:
+            world.stale(worker.spec.incarnation, held.job, held.attempt)
+
+
+def _send_again(world: World, worker: Worker, holds: Sequence[Held]) -> None:
+    named = {(held.job, held.attempt) for held in holds}
+    missing = tuple(
+        live.job for live in worker.live.values() if live.attempt and (live.job, live.attempt) not in named
+    )
+    if missing:
+        world.plan.resends.append(Resend(worker.spec.incarnation, missing))

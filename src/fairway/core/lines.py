@@ -1,0 +1,160 @@
+"""A line: waiting jobs of one kind in the order of their places, in 16 bytes each.
+
+Most arrivals go to the end and most departures come from the front, so a line is a list of chunks of two
+parallel arrays. A job that comes late, comes back or is due later is inserted where its place belongs;
+equal places keep the order of arrival. Ten million waiting jobs are 160 MB this way; as tuples in a list
+they were over 1 GB.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+CHUNK = 2048
+
+
+class Line:
+    """Sorted (place, job) pairs with a cheap front and end. Owned by one discipline."""
+
+    __slots__ = ("_chunks", "_head", "_length")
+
+    def __init__(self) -> None:
+        self._chunks: list[tuple[array[int], array[int]]] = []
+        self._head = 0  # entries of the first chunk that have left already
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def first(self) -> tuple[int, int]:
+        """Return (place, job) of the front; the line must not be empty."""
+        places, jobs = self._chunks[0]
+        return places[self._head], jobs[self._head]
+
+    def first_place(self) -> int:
+        """Return the place of the front; the line must not be empty."""
+        return self._chunks[0][0][self._head]
+
+    def last_place(self) -> int:
+        """Return the place of the end; the line must not be empty."""
+        return self._chunks[-1][0][-1]
+
+    def put(self, place: int, job: int) -> None:
+        """Insert a job behind all whose place is not later."""
+        self._length += 1
+        if not self._chunks:
+            self._chunks.append((array("q", (place,)), array("q", (job,))))
+            self._head = 0
+            return
+        places, jobs = self._chunks[-1]
+        if place >= places[-1]:
+            if len(places) >= CHUNK:
+                self._chunks.append((array("q", (place,)), array("q", (job,))))
+            else:
+                places.append(place)
+                jobs.append(job)
+            return
+        self._insert(place, job)
+
+    def pop(self) -> int:
+        """Take the job at the front."""
+        jobs = self._chunks[0][1]
+        job = jobs[self._head]
+        self._head += 1
+        self._length -= 1
+        if self._head == len(jobs):
+            self._chunks.pop(0)
+            self._head = 0
+        return job
+
+    def remove(self, place: int, job: int) -> bool:
+        """Take a job out of the middle; False if it does not stand at that place."""
+        found = self._find(place, job)
+        if found is None:
+            return False
+        number, index = found
+        places, jobs = self._chunks[number]
+        del places[index], jobs[index]
+        self._length -= 1
+        if len(places) == (self._head if number == 0 else 0):
+            self._chunks.pop(number)
+            if number == 0:
+                self._head = 0
+        return True
+
+    def holds(self, place: int, job: int) -> bool:
+        """Say whether the job stands at that place."""
+        return self._find(place, job) is not None
+
+    def count_until(self, place: int) -> int:
+        """Count the jobs whose place is not later than *place*."""
+        if not self._length:
+            return 0
+        if self._chunks[-1][0][-1] <= place:
+            return self._length
+        whole = bisect_right(self._chunks, place, key=_last)
+        before = sum(len(places) for places, _ in self._chunks[:whole])
+        low = self._head if whole == 0 else 0
+        return before + bisect_right(self._chunks[whole][0], place, low) - self._head
+
+    def count_before(self, place: int, job: int) -> int:
+        """Count the jobs that stand before this one (all due before its place, if it is not here)."""
+        found = self._find(place, job)
+        if found is None:
+            return self.count_until(place - 1)
+        number, index = found
+        return sum(len(places) for places, _ in self._chunks[:number]) + index - self._head
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        start = self._head
+        for places, jobs in self._chunks:
+            for index in range(start, len(places)):
+                yield places[index], jobs[index]
+            start = 0
+
+    def _insert(self, place: int, job: int) -> None:
+        number = bisect_right(self._chunks, place, key=_last)
+        places, jobs = self._chunks[number]
+        index = bisect_right(places, place, self._head if number == 0 else 0)
+        if number == 0 and self._head and index == self._head:
+            self._head -= 1  # a freed cell at the front: no need to move the rest
+            places[self._head], jobs[self._head] = place, job
+            return
+        places.insert(index, place)
+        jobs.insert(index, job)
+        if len(places) > 2 * CHUNK:
+            self._split(number)
+
+    def _split(self, number: int) -> None:
+        places, jobs = self._chunks[number]
+        start = self._head if number == 0 else 0
+        if start:
+            self._head = 0
+        middle = (start + len(places)) // 2
+        self._chunks[number : number + 1] = [
+            (places[start:middle], jobs[start:middle]),
+            (places[middle:], jobs[middle:]),
+        ]
+
+    def _find(self, place: int, job: int) -> tuple[int, int] | None:
+        number = bisect_left(self._chunks, place, key=_last)
+        while number < len(self._chunks):
+            places, jobs = self._chunks[number]
+            low = self._head if number == 0 else 0
+            low = bisect_left(places, place, low)
+            high = bisect_right(places, place, low)
+            if low == high:
+                return None
+            try:
+                return number, jobs.index(job, low, high)
+            except ValueError:
+                if high < len(places):
+                    return None
+            number += 1
+        return None
+
+
+def _last(chunk: tuple[array[int], array[int]]) -> int:
+    return chunk[0][-1]

@@ -1,0 +1,208 @@
+"""The core: events go in, one plan comes out. No IO, no clock, no randomness, no locks.
+
+`absorb` changes what the leader knows and notes what must be written; `plan` judges leases, opens what has
+become due, fills the free slots and hands over everything noted since the last plan as one batch. The
+engine commits it, then acts, then tells. If the commit fails, this object is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fairway.core import asks, endings, fleet
+from fairway.core import events as happened
+from fairway.core.lifecycle import State
+from fairway.core.model import SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
+from fairway.core.placement import fill
+from fairway.core.plan import Event, Kill, Plan, Resolve, Revive
+from fairway.core.world import Live, World
+
+
+class Core:
+    """One leader's scheduler for one term. Owned by the engine's task."""
+
+    def __init__(self, timers: Timers | None = None) -> None:
+        self.world = World(timers or Timers())
+
+    def absorb(self, event: happened.CoreEvent, now: Moment) -> None:
+        """Take in something that happened."""
+        _VERBS[type(event)](self.world, event, now)
+
+    def plan(self, now: Moment) -> Plan:
+        """Decide what follows from all that was absorbed, and from the passing of time."""
+        world = self.world
+        fleet.expire(world, now)
+        world.tree.pass_time(now.wall)
+        fill(world, now)
+        plan, world.plan = world.plan, Plan()
+        plan.wake_at = _wake_at(world, now)
+        return plan
+
+
+def _wake_at(world: World, now: Moment) -> float | None:
+    wakes = [now.mono + world.timers.beat / 2] if world.workers else []
+    due = world.tree.next_due()
+    if due is not None:
+        wakes.append(now.mono + max(due - now.wall, 0) / 1_000_000)
+    return min(wakes, default=None)
+
+
+# --- jobs arrive ---------------------------------------------------------------------------------------
+def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
+    for arrival in event.arrivals:
+        _arrive(world, arrival, now)
+
+
+def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
+    world.plan.batch.taken.extend(event.numbers)
+    for arrival in event.arrivals:
+        if not _known(world, arrival):
+            _arrive(world, arrival, now)
+
+
+def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
+    for arrival in event.arrivals:
+        if not _known(world, arrival):
+            world.tree.put(arrival, now.wall)
+            asks.make_known(world, arrival.queue, now)
+
+
+def _known(world: World, arrival: Arrival) -> bool:
+    """A job may be seen twice while a new leader loads: in its arrival and in its row."""
+    if arrival.job in world.live:
+        return True
+    queue = world.tree.find(arrival.queue)
+    return queue is not None and queue.own.holds(arrival)
+
+
+def _arrive(world: World, arrival: Arrival, now: Moment) -> None:
+    queue = world.tree.put(arrival, now.wall)
+    if not queue.known:
+        asks.make_known(world, arrival.queue, now)
+    if arrival.concurrency is not None:
+        settings = replace(queue.settings, limit=arrival.concurrency)
+        asks.change_queue(world, queue, settings, now)
+    state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
+    world.counts.submitted += 1
+    world.plan.batch.events.append(
+        Event("job.submitted", now.wall, arrival.job, arrival.queue, state, task=arrival.shape.task)
+    )
+
+
+def _refused(world: World, event: happened.Refused, now: Moment) -> None:
+    for arrival in event.arrivals:
+        live = world.live.get(arrival.job)
+        if live is not None:
+            world.forget(live)  # its begin did not happen: there was no such row
+        else:
+            world.tree.remove(arrival, now.wall)
+        world.counts.submitted -= 1
+
+
+def _revived(world: World, event: happened.Revived, now: Moment) -> None:
+    _arrive(world, event.arrival, now)
+
+
+# --- attempts ------------------------------------------------------------------------------------------
+def _started(world: World, event: happened.Started, now: Moment) -> None:
+    for begun in event.begun:
+        live = world.live.get(begun.job)
+        if live is None:
+            continue
+        live.attempt, live.generation = begun.attempt, begun.generation
+        live.rules, live.unique = begun.rules, begun.unique
+        if begun.tries or begun.crashes or begun.losses:
+            live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
+        if live.cancelling:
+            asks.flag(world, live, now)
+            world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
+
+
+def _found(world: World, event: happened.Found, now: Moment) -> None:
+    worker = world.workers.get(event.incarnation)
+    if worker is None:
+        spec = WorkerSpec(event.worker, event.incarnation, slots=0, adapters=frozenset())
+        worker = fleet.expect(world, spec, now)
+    arrival, begun = event.arrival, event.begun
+    queue = world.tree.grow(arrival.queue)
+    live = Live(arrival.job, queue, arrival.shape, arrival.priority, arrival.place, worker, SLOT, now.mono)
+    live.attempt, live.generation, live.rules = begun.attempt, begun.generation, begun.rules
+    live.unique, live.cancelling = begun.unique, event.cancelling
+    live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
+    world.live[live.job] = worker.live[live.job] = live
+    worker.free -= live.size
+    world.tree.hold(queue)
+
+
+def _reported(world: World, event: happened.Reported, now: Moment) -> None:
+    endings.report(world, event.incarnation, event.results, event.luck, now)
+
+
+def _handed_back(world: World, event: happened.HandedBack, now: Moment) -> None:
+    endings.hand_back(world, event.incarnation, event.attempts, now)
+
+
+# --- workers -------------------------------------------------------------------------------------------
+def _joined(world: World, event: happened.Joined, now: Moment) -> None:
+    fleet.join(world, event, now)
+
+
+def _renewed(world: World, event: happened.Renewed, now: Moment) -> None:
+    fleet.renew(world, event.incarnation, event.holds, event.about, now)
+
+
+def _left(world: World, event: happened.Left, now: Moment) -> None:
+    fleet.leave(world, event.incarnation)
+
+
+def _gone(world: World, event: happened.Gone, now: Moment) -> None:
+    fleet.bury(world, event.incarnation, "its worker is gone", now)
+
+
+# --- people --------------------------------------------------------------------------------------------
+def _revive_asked(world: World, event: happened.ReviveAsked, now: Moment) -> None:
+    world.plan.batch.revives.append(Revive(event.job, now.wall, now.wall))
+
+
+def _resolve_asked(world: World, event: happened.ResolveAsked, now: Moment) -> None:
+    world.plan.batch.resolves.append(Resolve(event.job, 0, "", event.state, event.outcome, now.wall))
+
+
+def _resolved(world: World, event: happened.Resolved, now: Moment) -> None:
+    world.plan.batch.events.append(
+        Event("job.ended", now.wall, event.job, event.queue, event.state, detail={"reason": "resolved"})
+    )
+
+
+def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
+    queue = world.tree.grow(event.path)
+    queue.known = True
+    world.tree.set(queue, asks.read_settings(event.settings), now.wall)
+
+
+_VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
+    happened.Submitted: _submitted,
+    happened.TakenIn: _taken_in,
+    happened.Loaded: _loaded,
+    happened.Refused: _refused,
+    happened.Started: _started,
+    happened.Found: _found,
+    happened.QueueFound: _queue_found,
+    happened.Joined: _joined,
+    happened.Left: _left,
+    happened.Gone: _gone,
+    happened.Renewed: _renewed,
+    happened.Reported: _reported,
+    happened.HandedBack: _handed_back,
+    happened.CancelAsked: asks.cancel,
+    happened.EditAsked: asks.edit,
+    happened.ReviveAsked: _revive_asked,
+    happened.Revived: _revived,
+    happened.ResolveAsked: _resolve_asked,
+    happened.Resolved: _resolved,
+    happened.QueueAsked: asks.set_queue,
+    happened.QueueDropAsked: asks.drop_queue,
+    happened.WorkerAsked: asks.set_worker,
+}

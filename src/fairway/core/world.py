@@ -1,0 +1,149 @@
+"""All that a leader knows: the tree, the fleet, the live attempts, and the plan being made.
+
+One `World` per term, owned by the core; the modules beside this one are the verbs on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.core.estimates import Estimates
+from fairway.core.matching import WorkerClass, class_key
+from fairway.core.model import DEFAULT_RULES, Arrival, Held, Ledger, Rules, Shape, Timers, WorkerSpec
+from fairway.core.plan import Acks, Plan
+from fairway.core.tree import Queue, Tree
+
+
+class Live:
+    """A live attempt: begun in the store (or about to be), counted against every limit above it."""
+
+    __slots__ = (
+        "attempt", "bundle", "cancelling", "force", "generation", "incarnation", "job", "ledger", "named_at",
+        "place", "priority", "queue", "rules", "shape", "size", "unique", "worker",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        job: int,
+        queue: Queue,
+        shape: Shape,
+        priority: int,
+        place: int,
+        worker: Worker,
+        size: int,
+        mono: float,
+    ) -> None:
+        self.job = job
+        self.queue = queue
+        self.shape = shape
+        self.priority = priority
+        self.place = place
+        self.worker = worker
+        self.incarnation = worker.spec.incarnation
+        self.size = size
+        self.named_at = mono  # when its worker last named it, or it was begun
+        self.attempt = 0  # until the store has said which it became
+        self.generation = 0
+        self.rules: Rules = DEFAULT_RULES
+        self.ledger = Ledger()
+        self.unique: str | None = None
+        self.cancelling = False
+        self.force = False
+        self.bundle = 0
+
+    def arrival(self, place: int) -> Arrival:
+        """Return the job as it would wait again at *place*."""
+        return Arrival(self.job, self.queue.path, None, self.priority, self.shape, place)
+
+
+class Worker:
+    """One life of one worker process, as long as its lease lasts."""
+
+    __slots__ = ("about", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live", "spec")
+
+    def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
+        self.spec = spec
+        self.kind = kind
+        self.live: dict[int, Live] = {}
+        self.free = 0  # units of slots
+        self.connected = False
+        self.draining = False
+        self.heard_at = mono
+        self.joined_at = 0
+        self.about: dict[str, object] = {}
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened under this leader, for /metrics."""
+
+    submitted: int = 0
+    begun: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    unknown: int = 0
+    retried: int = 0
+    lost: int = 0
+    crashed: int = 0
+    handed_back: int = 0
+    stale: int = 0
+
+
+@dataclass(slots=True)
+class World:
+    """The leader's memory. Never patched back after a failed commit: thrown away and built anew."""
+
+    timers: Timers
+    tree: Tree = field(default_factory=Tree)
+    workers: dict[str, Worker] = field(default_factory=dict)  # by incarnation
+    live: dict[int, Live] = field(default_factory=dict)  # by job
+    kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
+    estimates: Estimates = field(default_factory=Estimates)
+    counts: Counts = field(default_factory=Counts)
+    plan: Plan = field(default_factory=Plan)
+    bundles: int = 0  # the number of the last bundle
+    patient_until: float = 0.0  # no lease is judged before this: the leader is new or was late
+    planned_at: float | None = None
+    recent: dict[int, tuple[int, str]] = field(default_factory=dict)  # ended attempts, newest half
+    recent_before: dict[int, tuple[int, str]] = field(default_factory=dict)  # and the half before it
+
+    def kind_of(self, spec: WorkerSpec) -> WorkerClass:
+        """Return the class of workers that announce the same things."""
+        key = class_key(spec)
+        kind = self.kinds.get(key)
+        if kind is None:
+            if len(self.kinds) > 1000:
+                self.kinds = {class_key(w.spec): w.kind for w in self.workers.values()}
+            kind = self.kinds[key] = WorkerClass(spec)
+        return kind
+
+    def acks(self, incarnation: str) -> Acks:
+        """Return the acknowledgements that go to one worker with this plan."""
+        acks = self.plan.acks.get(incarnation)
+        if acks is None:
+            acks = self.plan.acks[incarnation] = Acks()
+        return acks
+
+    def stale(self, incarnation: str, job: int, attempt: int) -> None:
+        """Refuse a report on an attempt that is not the worker's own."""
+        self.counts.stale += 1
+        self.acks(incarnation).stale.append(Held(job, attempt))
+
+    def remember(self, live: Live) -> None:
+        """Keep in mind that an attempt ended, so that a repeated report gets the same answer."""
+        self.recent[live.job] = (live.attempt, live.incarnation)
+        if len(self.recent) >= 10_000:
+            self.recent, self.recent_before = {}, self.recent
+
+    def ended_before(self, job: int, attempt: int, incarnation: str) -> bool:
+        """Say whether this very attempt was ended a while ago."""
+        verdict = (attempt, incarnation)
+        return self.recent.get(job) == verdict or self.recent_before.get(job) == verdict
+
+    def forget(self, live: Live) -> None:
+        """An attempt is over, however: free its slot and its place under every limit."""
+        del self.live[live.job]
+        del live.worker.live[live.job]
+        live.worker.free += live.size
+        self.tree.release(live.queue)

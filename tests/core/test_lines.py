@@ -1,0 +1,62 @@
+"""A line is a sorted list of (place, job), equal places in order of arrival."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.core import lines
+from fairway.core.lines import Line
+
+Step = tuple[str, int]
+steps = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "put", "pop", "remove", "count"]), st.integers(0, 30)),
+    max_size=200,
+)
+
+
+def check(script: list[Step]) -> None:
+    """Run *script* on a line and on a plain sorted list: they must agree after every step."""
+    line, model, job = Line(), list[tuple[int, int]](), 0
+    for verb, number in script:
+        if verb == "put":
+            job += 1
+            line.put(number, job)
+            model.insert(bisect_right(model, number, key=lambda pair: pair[0]), (number, job))
+        elif verb == "pop" and model:
+            assert line.pop() == model.pop(0)[1]
+        elif verb == "remove" and model:
+            place, chosen = model.pop(number % len(model))
+            assert line.holds(place, chosen)
+            assert line.remove(place, chosen)
+            assert not line.holds(place, chosen)
+        elif verb == "count":
+            assert line.count_until(number) == sum(place <= number for place, _ in model)
+            for index, (place, waiting) in enumerate(model):
+                assert line.count_before(place, waiting) == index
+        assert len(line) == len(model)
+        assert list(line) == model
+        if model:
+            assert line.first() == model[0]
+            assert line.last_place() == model[-1][0]
+
+
+@given(steps)
+@settings(max_examples=300, deadline=None)
+def test_a_line_is_a_sorted_list(script: list[Step]) -> None:
+    original, lines.CHUNK = lines.CHUNK, 4  # small chunks, so that every split and merge is met
+    try:
+        check(script)
+    finally:
+        lines.CHUNK = original
+
+
+def test_what_is_not_there_cannot_be_removed() -> None:
+    line = Line()
+    line.put(5, 1)
+    assert not line.remove(5, 2)
+    assert not line.remove(4, 1)
+    assert not line.remove(6, 1)
+    assert len(line) == 1
