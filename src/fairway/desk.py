@@ -94,8 +94,13 @@ class WorkerPort(Protocol):
 class Desk(Protocol):
     """Everything a face may ask of a node."""
 
-    name: str
-    store: Store
+    @property
+    def name(self) -> str:
+        """The node's name."""
+
+    @property
+    def store(self) -> Store:
+        """Where everything durable is, for reading."""
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         """Accept jobs durably: through the leader's next commit if this node leads, else by the store."""

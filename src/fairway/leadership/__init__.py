@@ -1,0 +1,1 @@
+"""Who leads: terms, beats and the wait for a silent leader."""

@@ -1,0 +1,92 @@
+"""Standing for election: watch the beat, win the term, keep it by renewing, give it back when leaving.
+
+On one machine the leader also holds an OS lock beside the file, so that a successor of a dead process need
+not wait for the TTL: whoever gets the lock may stand at once. A frozen leader keeps its lock, and loses its
+term to whoever has watched its beat stand still for a whole TTL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from fairway.clock import moment
+from fairway.errors import WorldError
+from fairway.leadership.term import Reign, Watch, begin_reign
+from fairway.store import Store
+
+log = logging.getLogger("fairway.elector")
+
+
+class Lock(Protocol):
+    """An OS lock that the system releases when its holder dies."""
+
+    def try_lock(self) -> bool:
+        """Take it if nobody has it."""
+
+    def release(self) -> None:
+        """Let go of it."""
+
+
+class Elector:
+    """One node's candidacy."""
+
+    def __init__(self, store: Store, holder: str, name: str, url: str, ttl: float, lock: Lock | None) -> None:
+        self._store = store
+        self._holder, self._name, self.url = holder, name, url
+        self._ttl = ttl
+        self._lock = lock
+        self._watch = Watch(ttl)
+
+    async def win(self) -> Reign:
+        """Return when this node has been elected; looks four times a second until then."""
+        while True:
+            try:
+                reign = await self._stand()
+            except WorldError as error:
+                log.warning("cannot stand for election", extra={"why": str(error)})
+                reign = None
+            if reign is not None:
+                return reign
+            await asyncio.sleep(self._ttl / 20)
+
+    async def keep(self, reign: Reign) -> None:
+        """Renew until the term is over or can no longer be trusted; then return."""
+        while reign.trusts_itself(moment().mono):
+            sent = moment().mono
+            try:
+                if not await self._store.renew(reign.term, reign.holder, asleep=False):
+                    return
+                reign.renewed(sent)
+            except WorldError as error:
+                log.warning("the beat was not written", extra={"why": str(error)})
+            await asyncio.sleep(self._ttl / 5)
+
+    async def resign(self, reign: Reign) -> None:
+        """Give the seat back, so that a successor need not wait."""
+        try:
+            await self._store.resign(reign.term, reign.holder)
+        except WorldError as error:
+            log.warning("could not resign; the successor waits", extra={"why": str(error)})
+        finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Release the OS lock."""
+        if self._lock is not None:
+            self._lock.release()
+
+    async def _stand(self) -> Reign | None:
+        now = moment()
+        leadership = await self._store.find_leadership()
+        free = self._watch.may_stand(leadership, now.mono)
+        # Without a lock file (a store for many machines) the beat alone decides.
+        locked = self._lock is not None and self._lock.try_lock()
+        if not (free or locked):
+            return None
+        seen = leadership.term if leadership else 0
+        elected = await self._store.elect(seen, self._holder, self._name, self.url, now.wall)
+        if elected is None:
+            return None
+        return begin_reign(elected, now.mono, self._ttl)

@@ -1,0 +1,314 @@
+"""The node's desk: every question the faces may ask, answered by the store or by the leader's core.
+
+Submits and reads work on every node. What changes something goes through the engine and returns after its
+commit. A question that raced with the job's own life ("moved") is asked again a few times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairway.clock import moment, wall
+from fairway.core import events as happened
+from fairway.core import explain as explaining
+from fairway.core.disciplines import DISCIPLINES
+from fairway.core.lifecycle import ENDED, State
+from fairway.core.model import SLOT, Arrival, shape_of
+from fairway.core.plan import Reply
+from fairway.core.tree import Queue
+from fairway.core.world import Worker
+from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerPort, WorkerView
+from fairway.errors import Conflict, InvalidRequest, NoLeader, NotFound
+from fairway.ids import show
+from fairway.node.engine import Engine, arrival_of_stored
+from fairway.node.ports import Doorstep
+from fairway.query import Query
+from fairway.store import Accepted, NumberedEvent, Page, Store, StoredJob, Submission
+
+if TYPE_CHECKING:
+    from fairway.node.app import Node
+
+T = TypeVar("T")
+
+ASK_TRIES = 8
+ASK_SECONDS = 10.0
+
+
+class NodeDesk:
+    """Answers for one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        return self._node.name
+
+    @property
+    def store(self) -> Store:
+        return self._node.store
+
+    # --- jobs ------------------------------------------------------------------------------------
+    async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
+        engine = self._node.engine
+        if engine is not None:
+            return await engine.submit(submissions)
+        return await self.store.submit(submissions, wall())
+
+    async def get_job(self, job: int) -> StoredJob:
+        found = await self.store.find_job(job)
+        if found is None:
+            raise NotFound(f"there is no job {show(job)}", code="no_such_job")
+        return found
+
+    async def wait_job(self, job: int, timeout: float) -> StoredJob:
+        deadline = moment().mono + timeout
+        while True:
+            waiter = asyncio.ensure_future(self._node.feed.wait_ended(job, max(deadline - moment().mono, 0)))
+            try:
+                found = await self.get_job(job)
+                if found.state in ENDED or moment().mono >= deadline:
+                    return found
+                await waiter
+            finally:
+                waiter.cancel()
+
+    async def search(self, query: Query, *, sort: str, limit: int, cursor: str | None) -> Page:
+        return await self.store.search(query, now=wall(), sort=sort, limit=limit, cursor=cursor)
+
+    async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
+        return [self._standing(job) for job in jobs]
+
+    async def cancel(self, job: int, force: bool = False) -> StoredJob:
+        def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
+            if found.state is State.CANCELLED:
+                raise _Settled
+            if found.state in ENDED:
+                raise Conflict(
+                    f"job {show(job)} has ended ({found.state}); it cannot be cancelled", code="ended"
+                )
+            return lambda ticket: happened.CancelAsked(ticket, arrival_of_stored(found), force)
+
+        return await self._change(job, make)
+
+    async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
+        def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
+            if found.state in ENDED:
+                raise Conflict(f"job {show(job)} has ended ({found.state}); retry it instead", code="ended")
+            if found.once and (changes.get("max_attempts") or 1) > 1:
+                raise InvalidRequest(
+                    "an at-most-once job has one attempt", field="max_attempts", code="invalid"
+                )
+            new, run_at, most = _edited(found, changes)
+            return lambda ticket: happened.EditAsked(ticket, arrival_of_stored(found), new, run_at, most)
+
+        return await self._change(job, make)
+
+    async def retry(self, job: int) -> StoredJob:
+        found = await self.get_job(job)
+        if found.state not in ENDED:
+            raise Conflict(f"job {show(job)} has not ended ({found.state})", code="not_ended")
+        revived = await _in_time(self._leader().revive(job))
+        if revived is None:
+            raise Conflict(
+                f"job {show(job)} cannot be tried again: its unique key is taken", code="unique_taken"
+            )
+        return await self.get_job(job)
+
+    async def resolve(self, job: int, succeeded: bool, value: bytes | None) -> StoredJob:
+        state = State.SUCCEEDED if succeeded else State.FAILED
+        outcome = value if succeeded else b'{"reason":"resolved","type":"","message":"resolved by a person"}'
+        found = await self.get_job(job)
+        if not await _in_time(self._leader().resolve(job, state, outcome or b"null")):
+            raise Conflict(f"job {show(job)} is {found.state}, not unknown", code="not_unknown")
+        return await self.get_job(job)
+
+    # --- queues ----------------------------------------------------------------------------------
+    async def queues(self) -> list[QueueView]:
+        tree = self._leader().core.world.tree
+        return [_show_queue(queue, wall()) for path, queue in sorted(tree.queues.items()) if path]
+
+    async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
+        discipline = changes.get("discipline")
+        if discipline is not None and discipline not in DISCIPLINES:
+            known = ", ".join(sorted(DISCIPLINES))
+            raise InvalidRequest(
+                f"there is no discipline {str(discipline)[:64]!r}; there are {known}", field="discipline"
+            )
+        engine = self._leader()
+        await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
+        return _show_queue(engine.core.world.tree.grow(path), wall())
+
+    async def delete_queue(self, path: str) -> None:
+        await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path))
+
+    async def next_jobs(self, path: str, most: int) -> list[int]:
+        queue = self._leader().core.world.tree.find(path)
+        if queue is None or not queue.path:
+            raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
+        return list(queue.own.order(wall(), most))
+
+    # --- workers and nodes -----------------------------------------------------------------------
+    async def workers(self) -> list[WorkerView]:
+        world, now = self._leader().core.world, moment().mono
+        views = [_show_worker(worker, now) for worker in world.workers.values()]
+        return sorted(views, key=lambda view: (view.name, view.joined_at))
+
+    async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
+        queues = changes.get("queues")
+        globs = tuple(queues) if queues is not None else None
+        await _ask(
+            self._leader(), lambda ticket: happened.WorkerAsked(ticket, name, globs, changes.get("draining"))
+        )
+        return next(view for view in await self.workers() if view.name == name)
+
+    async def cluster(self) -> ClusterView:
+        leadership, nodes, history = await asyncio.gather(
+            self.store.find_leadership(), self.store.nodes(), self.store.leaders()
+        )
+        led = leadership is not None and leadership.holder != ""
+        engine = self._node.engine
+        return ClusterView(
+            leader=leadership if led else None,
+            nodes=nodes,
+            this=self.name,
+            leading=engine is not None,
+            ready=led,
+            history=history,
+        )
+
+    async def step_down(self) -> None:
+        self._leader()
+        self._node.step_down()
+
+    def events(self, after: str | None) -> AsyncIterator[list[NumberedEvent] | None]:
+        return self._node.feed.follow(after)
+
+    def attach_worker(self) -> WorkerPort:
+        engine = self._node.engine
+        if engine is None:
+            return Doorstep(self._node.no_leader_detail())
+        return engine.open_port()
+
+    def numbers(self) -> dict[str, float]:
+        return self._node.numbers()
+
+    # --- inside ----------------------------------------------------------------------------------
+    def _leader(self) -> Engine:
+        if self._node.engine is None:
+            raise NoLeader(self._node.no_leader_detail())
+        return self._node.engine
+
+    def _standing(self, job: StoredJob) -> Standing | None:
+        engine = self._node.engine
+        if engine is None or job.state in ENDED or job.state is State.RUNNING:
+            return None
+        world, arrival, now = engine.core.world, arrival_of_stored(job), wall()
+        why = explaining.explain(world, arrival, now)
+        return Standing(
+            Waiting(why.reason, why.detail, why.on) if why else None,
+            explaining.position(world, arrival, now),
+        )
+
+    async def _change(
+        self, job: int, make: Callable[[StoredJob], Callable[[Any], happened.CoreEvent]]
+    ) -> StoredJob:
+        """Ask the core to change a job where the store saw it; look again if it moved meanwhile."""
+        for _ in range(ASK_TRIES):
+            engine = self._leader()
+            found = await self.get_job(job)
+            try:
+                reply = await _in_time(engine.ask(make(found)))
+            except _Settled:
+                return found
+            if reply.error is None:
+                return await self.get_job(job)
+            if reply.error[0] != "moved":
+                raise _problem(reply)
+            engine.look_again()
+            await asyncio.sleep(0.02)
+        raise Conflict(f"job {show(job)} keeps moving; try again", code="moved")
+
+
+class _Settled(Exception):
+    """Nothing is left to do."""
+
+
+async def _ask(engine: Engine, make: Callable[[Any], happened.CoreEvent]) -> Reply:
+    reply = await _in_time(engine.ask(make))
+    if reply.error is not None:
+        raise _problem(reply)
+    return reply
+
+
+async def _in_time(awaitable: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            return await awaitable
+    except TimeoutError:
+        raise NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s") from None
+
+
+def _problem(reply: Reply) -> Exception:
+    code, detail = reply.error or ("conflict", "")
+    return NotFound(detail, code=code) if code == "not_found" else Conflict(detail, code=code)
+
+
+def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, int | None]:
+    tags = tuple(changes["tags"]) if "tags" in changes else found.tags
+    run_at = changes.get("run_at", found.run_at)
+    place = run_at if "run_at" in changes else found.place
+    new = Arrival(
+        found.id,
+        changes.get("queue", found.queue),
+        changes.get("flow", found.flow),
+        changes.get("priority", found.priority),
+        shape_of(found.adapter, found.task, tags, found.once),
+        place,
+    )
+    return new, run_at, changes.get("max_attempts", found.rules.max_attempts)
+
+
+def _show_queue(queue: Queue, now: int) -> QueueView:
+    due = sum(node.own.due_count(now) for node in _below(queue))
+    oldest = min((at for node in _below(queue) if (at := node.own.oldest()) is not None), default=None)
+    return QueueView(
+        path=queue.path,
+        settings=queue.settings,
+        waiting=due,
+        scheduled=queue.waiting - due,
+        running=queue.in_use,
+        oldest_wait=max(now - oldest, 0) / 1e6 if oldest is not None and oldest <= now else None,
+        limited_by=explaining.limited_by(queue) if queue.waiting else None,
+    )
+
+
+def _below(queue: Queue) -> list[Queue]:
+    found = [queue]
+    for child in queue.children.values():
+        found += _below(child)
+    return found
+
+
+def _show_worker(worker: Worker, mono: float) -> WorkerView:
+    spec = worker.spec
+    state = "silent" if not worker.connected else "draining" if worker.draining else "up"
+    facts = worker.about.get("facts")
+    return WorkerView(
+        name=spec.name,
+        incarnation=spec.incarnation,
+        state=state,
+        slots=spec.slots,
+        busy=round(spec.slots - worker.free / SLOT, 3),
+        running=len(worker.live),
+        tags=list(spec.tags),
+        adapters=sorted(spec.adapters),
+        tasks=[task.name for task in spec.tasks],
+        queues=list(spec.queues),
+        facts=dict(facts) if isinstance(facts, dict) else {},
+        joined_at=worker.joined_at,
+        last_beat_seconds=round(max(mono - worker.heard_at, 0.0), 3),
+        version=str(worker.about.get("version", "")),
+    )

@@ -1,0 +1,47 @@
+"""Act: what was committed goes out to the workers. Nothing here may run before its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairway.core.plan import Begun, Plan
+from fairway.core.world import World
+from fairway.node.ports import Port
+from fairway.wire import messages as wire
+
+
+def send_begins(
+    ports: Mapping[str, Port], world: World, begun: Sequence[Begun], bundles: Mapping[int, int], term: int
+) -> None:
+    """Send committed begins, one message a worker. Without a connection they wait for its next hello."""
+    by_worker: dict[str, list[wire.Assignment]] = {}
+    for job, attempt, generation, _, _, _, rules, _, payload in begun:
+        live = world.live.get(job)
+        if live is None or live.attempt != attempt:
+            continue
+        shape = live.shape
+        assignment = wire.Assignment(
+            job, attempt, shape.adapter, shape.task, payload, rules.timeout, live.queue.path,
+            bundles.get(job, 0), generation,
+        )  # fmt: skip
+        assignments = by_worker.get(live.incarnation)
+        if assignments is None:
+            by_worker[live.incarnation] = [assignment]
+        else:
+            assignments.append(assignment)
+    for incarnation, assignments in by_worker.items():
+        port = ports.get(incarnation)
+        if port is not None:
+            port.send(wire.Begin(term, assignments))
+
+
+def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
+    """Send the plan's acknowledgements and stops."""
+    for incarnation, acks in plan.acks.items():
+        port = ports.get(incarnation)
+        if port is not None and (acks.done or acks.stale):
+            port.send(wire.Acks(term, acks.done, acks.stale))
+    for kill in plan.kills:
+        port = ports.get(kill.incarnation)
+        if port is not None:
+            port.send(wire.Stop(term, [wire.Held(kill.job, kill.attempt)], kill.force))

@@ -1,0 +1,336 @@
+"""The engine: one leader's loop for one term. Write, act, tell, in this order, always.
+
+1. Take in what has gathered: events, submissions, other people's arrivals, a page of the old backlog.
+2. Ask the core for a plan.
+3. **Write** it, with the submissions, in one fenced commit. What gathers meanwhile is the next batch.
+4. **Act**: send the begins that the store confirmed, acknowledgements, stops.
+5. **Tell**: answer those who asked, publish the events.
+
+If a commit fails after bounded retries, or the term is over, the engine ends; its core is thrown away and
+the next leader, maybe this very node, builds a new one from the store. Memory is never patched back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from fairway.clock import moment
+from fairway.core import events as happened
+from fairway.core.model import Arrival, Timers, shape_of
+from fairway.core.plan import Plan, Reply
+from fairway.core.scheduler import Core
+from fairway.errors import Busy, Deposed, StoreUnavailable
+from fairway.leadership.term import Reign
+from fairway.node.dispatch import send_begins, send_rest
+from fairway.node.feed import Feed
+from fairway.node.inbox import Inbox, Submit
+from fairway.node.ports import Hosting, Port
+from fairway.store import Accepted, LogLine, NewJob, Receipt, Store, StoredJob, Submission
+
+log = logging.getLogger("fairway.engine")
+
+COMMIT_TRIES = 4
+LOG_LINES_MOST = 20_000
+SUBMIT_PATIENCE_SECONDS = 5.0
+
+
+class Engine:
+    """A leader at work. Owns the core; everything else reaches it through the inbox."""
+
+    def __init__(self, store: Store, feed: Feed, reign: Reign, node: str, timers: Timers) -> None:
+        self.core = Core(timers)
+        self.ports: dict[str, Port] = {}
+        self.reign = reign
+        self._store = store
+        self._feed = feed
+        self._inbox = Inbox()
+        self._hosting = Hosting(reign.term, node, timers.beat, timers.lease)
+        self._arrivals_seen = 0
+        self._rung = True
+        self._revivals: dict[int, list[asyncio.Future[StoredJob | None]]] = {}
+        self._resolutions: dict[int, list[asyncio.Future[bool]]] = {}
+        self._submitting: dict[int, Arrival] = {}
+        self._log_lines: list[LogLine] = []
+        self._log_filled = asyncio.Event()
+        self._stopping = False
+        self._backlog = store.waiting_jobs()
+        self.loading = True
+        self.commits = 0
+
+    # --- asked from the loop, by the desk --------------------------------------------------------
+    async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
+        """Insert jobs in the next commit; one that can begin at once is inserted as begun."""
+        answer: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
+        arrivals = [arrival_of(job) for submission in submissions for job in submission.jobs]
+        await self._inbox.submit(Submit(submissions, arrivals, answer), SUBMIT_PATIENCE_SECONDS)
+        return await answer
+
+    async def ask(self, make: Callable[[Any], happened.CoreEvent]) -> Reply:
+        """Put a question to the core and return its reply, after the commit."""
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._inbox.put(make(answer))
+        return await answer
+
+    async def revive(self, job: int) -> StoredJob | None:
+        """Bring an ended job back; None if the store would not."""
+        answer: asyncio.Future[StoredJob | None] = asyncio.get_running_loop().create_future()
+        self._revivals.setdefault(job, []).append(answer)
+        self._inbox.put(happened.ReviveAsked(job))
+        return await answer
+
+    async def resolve(self, job: int, state: str, outcome: bytes | None) -> bool:
+        """Say how an unknown job went; False if it is not unknown."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._resolutions.setdefault(job, []).append(answer)
+        self._inbox.put(happened.ResolveAsked(job, state, outcome))
+        return await answer
+
+    def look_again(self) -> None:
+        """Somebody else may have inserted jobs."""
+        self._rung = True
+        self._inbox.ring()
+
+    def open_port(self) -> Port:
+        """Make a port for a worker that connected."""
+        return Port(self._hosting, self._inbox, self.ports, self._keep_log)
+
+    def bury(self, incarnation: str) -> None:
+        """A worker is dead for sure."""
+        self._inbox.put(happened.Gone(incarnation))
+
+    def stop(self) -> None:
+        """End after what has gathered so far was committed."""
+        self._stopping = True
+        self._inbox.ring()
+
+    # --- the loop --------------------------------------------------------------------------------
+    async def run(self) -> None:
+        """Lead until told to stop, deposed, or without a store."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                helpers = [tasks.create_task(self._listen()), tasks.create_task(self._write_logs())]
+                try:
+                    await self._lead()
+                finally:
+                    for task in helpers:
+                        task.cancel()
+        finally:
+            self._give_up()
+
+    async def recover(self) -> None:
+        """Rebuild the core from the store: settings, running attempts; the backlog follows while leading."""
+        now = moment()
+        for path, settings in sorted((await self._store.queue_rows()).items()):
+            self.core.absorb(happened.QueueFound(path, msgspec.json.decode(settings)), now)
+        for live in await self._store.live_attempts():
+            self.core.absorb(happened.Found(*live), now)
+
+    async def _lead(self) -> None:
+        wake_at: float | None = 0.0
+        while not self._stopping:
+            if wake_at is not None:
+                await self._inbox.wait(max(wake_at - moment().mono, 0.0))
+            else:
+                await self._inbox.wait(5.0)
+            wake_at = await self._step()
+        await self._step()
+
+    async def _step(self) -> float | None:
+        """Write, act, tell: once."""
+        await self._take_arrivals()
+        await self._load_backlog()
+        events, submits = self._inbox.take()
+        now = moment()
+        for event in events:
+            self.core.absorb(event, now)
+        for submit in submits:
+            self.core.absorb(happened.Submitted(submit.arrivals), now)
+        plan = self.core.plan(now)
+        submissions = [submission for submit in submits for submission in submit.submissions]
+        if submissions or plan.batch:
+            try:
+                receipt = await self._commit(plan, submissions, now.wall)
+            except BaseException as error:
+                _fail(submits, plan.replies, error)
+                raise
+            self._act(plan, receipt, submits)
+            self._tell(plan, receipt, submits)
+            await self._tell_resolved(receipt)
+        else:
+            self._act_without_commit(plan)
+        await self._resend(plan)
+        if self.loading or _has_news(self.core.world.plan):
+            return 0.0
+        return plan.wake_at
+
+    async def _commit(self, plan: Plan, submissions: Sequence[Submission], now: int) -> Receipt:
+        """Commit, with a few tries while the store says that nothing was written."""
+        self.commits += 1
+        for attempt in range(COMMIT_TRIES):
+            try:
+                return await self._store.commit(
+                    self.reign.term, self.reign.holder, plan.batch, submissions, now
+                )
+            except StoreUnavailable:
+                if attempt == COMMIT_TRIES - 1:
+                    raise
+                await asyncio.sleep(0.05 * 4**attempt)
+        raise StoreUnavailable("unreachable")
+
+    def _act(self, plan: Plan, receipt: Receipt, submits: Sequence[Submit]) -> None:
+        now = moment()
+        if receipt.refused:
+            arrivals = {arrival.job: arrival for submit in submits for arrival in submit.arrivals}
+            self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
+            self._rung = True  # a job stored under another id than planned stands among the arrivals
+        if receipt.begun:
+            self.core.absorb(happened.Started(receipt.begun), now)
+            send_begins(self.ports, self.core.world, receipt.begun, plan.bundles, self.reign.term)
+        for job in receipt.revived:
+            self.core.absorb(happened.Revived(arrival_of_stored(job)), now)
+        send_rest(self.ports, plan, self.reign.term)
+
+    def _act_without_commit(self, plan: Plan) -> None:
+        send_rest(self.ports, plan, self.reign.term)
+        _answer(plan.replies)
+
+    def _tell(self, plan: Plan, receipt: Receipt, submits: Sequence[Submit]) -> None:
+        position = 0
+        for submit in submits:
+            answers = receipt.accepted[position : position + len(submit.submissions)]
+            position += len(submit.submissions)
+            if not submit.answer.done():
+                submit.answer.set_result(answers)
+        _answer(plan.replies)
+        self._tell_people(plan, receipt)
+        if receipt.number is not None:
+            events: Sequence[Any] = plan.batch.events
+            if receipt.refused:
+                refused = set(receipt.refused)
+                events = [event for event in events if event.job not in refused]
+            self._feed.tell(receipt.number, events)
+
+    def _tell_people(self, plan: Plan, receipt: Receipt) -> None:
+        if plan.batch.revives:
+            revived = {job.id: job for job in receipt.revived}
+            for record in plan.batch.revives:
+                for future in self._revivals.pop(record.job, ()):
+                    if not future.done():
+                        future.set_result(revived.get(record.job))
+        for word in plan.batch.resolves:
+            done = word.job in receipt.resolved
+            for answer in self._resolutions.pop(word.job, ()):
+                if not answer.done():
+                    answer.set_result(done)
+
+    async def _tell_resolved(self, receipt: Receipt) -> None:
+        """The late word on unknown jobs was accepted: that is an end as well, told with the next commit."""
+        if receipt.resolved:
+            for job in await self._store.find_jobs(receipt.resolved):
+                self.core.absorb(happened.Resolved(job.id, job.queue, job.state), moment())
+
+    # --- what comes from elsewhere ---------------------------------------------------------------
+    async def _take_arrivals(self) -> None:
+        if not self._rung:
+            return
+        self._rung = False
+        taken = await self._store.take_arrivals(self._arrivals_seen)
+        if taken:
+            self._arrivals_seen = taken[-1].number
+            self._rung = True  # there may be more
+            self.core.absorb(
+                happened.TakenIn([row.job for row in taken], [row.number for row in taken]), moment()
+            )
+
+    async def _load_backlog(self) -> None:
+        """Take in a page of what waited before this leader did."""
+        if not self.loading:
+            return
+        page = await anext(self._backlog, None)
+        if page is None:
+            self.loading = False
+        else:
+            self.core.absorb(happened.Loaded([row.job for row in page]), moment())
+
+    async def _listen(self) -> None:
+        while True:
+            if await self._store.wait_for_ring(1.0):
+                self.look_again()
+
+    async def _resend(self, plan: Plan) -> None:
+        for resend in plan.resends:
+            begun = await self._store.begun_again(resend.jobs)
+            send_begins(self.ports, self.core.world, begun, {}, self.reign.term)
+
+    # --- logs do not go through the core ---------------------------------------------------------
+    def _keep_log(self, lines: list[LogLine]) -> None:
+        room = LOG_LINES_MOST - len(self._log_lines)
+        self._log_lines += lines[:room]
+        self._log_filled.set()
+
+    async def _write_logs(self) -> None:
+        while True:
+            await self._log_filled.wait()
+            self._log_filled.clear()
+            lines, self._log_lines = self._log_lines, []
+            try:
+                await self._store.add_log(lines)
+            except StoreUnavailable as error:
+                log.warning(
+                    "output of running jobs was not kept", extra={"lines": len(lines), "why": str(error)}
+                )
+
+    def _give_up(self) -> None:
+        """The reign is over: close every port, answer everybody who still waits."""
+        error = Deposed("the leader resigned")
+        for port in list(self.ports.values()):
+            port.close()
+        events, submits = self._inbox.take()
+        tickets = [ticket for event in events if (ticket := getattr(event, "ticket", None)) is not None]
+        _fail(submits, [Reply(ticket) for ticket in tickets], error)
+        waiting: list[asyncio.Future[Any]] = [
+            *(future for futures in self._revivals.values() for future in futures),
+            *(future for futures in self._resolutions.values() for future in futures),
+        ]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+
+
+def arrival_of(job: NewJob) -> Arrival:
+    """Return a new job as the core sees it."""
+    shape = shape_of(job.adapter, job.task, job.tags, job.delivery == "at_most_once")
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.run_at, job.concurrency)
+
+
+def arrival_of_stored(job: StoredJob) -> Arrival:
+    """Return a stored job as the core sees it."""
+    shape = shape_of(job.adapter, job.task, job.tags, job.once)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place)
+
+
+def _has_news(plan: Plan) -> bool:
+    return bool(plan.batch or plan.kills or plan.acks or plan.replies or plan.resends)
+
+
+def _answer(replies: Sequence[Reply]) -> None:
+    for reply in replies:
+        if not reply.ticket.done():
+            reply.ticket.set_result(reply)
+
+
+def _fail(submits: Sequence[Submit], replies: Sequence[Reply], error: BaseException) -> None:
+    """Tell those who wait that nothing is known of their fate; they ask again under the same key."""
+    if not isinstance(error, Deposed | StoreUnavailable | Busy):
+        error = StoreUnavailable(f"the leader stopped: {error}")
+    for submit in submits:
+        if not submit.answer.done():
+            submit.answer.set_exception(error)
+    for reply in replies:
+        if not reply.ticket.done():
+            reply.ticket.set_exception(error)

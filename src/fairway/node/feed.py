@@ -1,0 +1,113 @@
+"""Events for those who listen, and the ends that somebody waits for. Told only what is committed.
+
+The newest events are kept here, a bounded number; older ones are read from the store. A listener that falls
+behind reads the store until it has caught up: nobody's slowness holds memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+
+from fairway.core.plan import Event
+from fairway.errors import InvalidRequest
+from fairway.store import NumberedEvent, Store
+
+KEPT_COMMITS = 1000
+KEPT_EVENTS = 20_000
+QUIET_SECONDS = 15.0
+
+
+class Feed:
+    """The live end of the event stream. Owned by a node; told by the engine after each commit."""
+
+    def __init__(self, store: Store, poll_seconds: float = 0.25) -> None:
+        self._store = store
+        self._poll_seconds = poll_seconds
+        self._kept: deque[tuple[int, Sequence[Event]]] = deque()
+        self._count = 0
+        self._told = asyncio.Event()
+        self._waiters: dict[int, list[asyncio.Future[None]]] = {}
+        self.live = False  # an engine tells us; else we poll
+
+    def tell(self, number: int, events: Sequence[Event]) -> None:
+        """Pass on what one commit made true."""
+        self._kept.append((number, events))
+        self._count += len(events)
+        while len(self._kept) > KEPT_COMMITS or self._count > KEPT_EVENTS:
+            self._count -= len(self._kept.popleft()[1])
+        told, self._told = self._told, asyncio.Event()
+        told.set()
+        if self._waiters:
+            for event in events:
+                if event.kind == "job.ended" and event.job is not None:
+                    self._release(event.job)
+
+    async def wait_ended(self, job: int, timeout: float) -> bool:
+        """Return True as soon as the job's end was told, False when the time is over (look anyway)."""
+        if not self.live:
+            await asyncio.sleep(min(timeout, self._poll_seconds))
+            return False
+        future = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(job, []).append(future)
+        try:
+            # Bounded, so that a change of leader while we wait is noticed.
+            async with asyncio.timeout(min(timeout, 2.0)):
+                await future
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            waiters = self._waiters.get(job, [])
+            if future in waiters:
+                waiters.remove(future)
+            if not waiters:
+                self._waiters.pop(job, None)
+
+    async def follow(self, after: str | None) -> AsyncIterator[list[NumberedEvent] | None]:
+        """Yield events behind *after*; None whenever nothing came for a while."""
+        oldest, newest = await self._store.event_span()
+        number, index = parse_event_id(after) if after else (newest, 1 << 31)
+        if after and oldest and number < oldest - 1:
+            yield [NumberedEvent(oldest - 1, 0, Event("gap", 0, detail={"after": after}))]
+            number, index = oldest - 1, 1 << 31
+        while True:
+            told = self._told
+            found = await self._store.events_after(number, index)
+            if found:
+                number, index = found[-1].number, found[-1].index
+                yield found
+            elif not await self._wait(told):
+                yield None
+
+    async def _wait(self, told: asyncio.Event) -> bool:
+        """Wait until there may be more; False after a quiet time."""
+        if not self.live:
+            for _ in range(int(QUIET_SECONDS / self._poll_seconds)):
+                _, newest = await self._store.event_span()
+                await asyncio.sleep(self._poll_seconds)
+                if (await self._store.event_span())[1] != newest:
+                    return True
+            return False
+        try:
+            async with asyncio.timeout(QUIET_SECONDS):
+                await told.wait()
+            return True
+        except TimeoutError:
+            return False
+
+    def _release(self, job: int) -> None:
+        for future in self._waiters.pop(job, ()):
+            if not future.done():
+                future.set_result(None)
+
+
+def parse_event_id(text: str) -> tuple[int, int]:
+    """Read a public event id `number.index`."""
+    number, _, index = text.partition(".")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise InvalidRequest(f"event id {text[:40]!r} is not of the form number.index", field="after")
+    if index and not (index.isascii() and index.isdigit() and len(index) < 10):
+        raise InvalidRequest(f"event id {text[:40]!r} is not of the form number.index", field="after")
+    return int(number), int(index or 0)

@@ -1,0 +1,77 @@
+"""What a node is started with."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairway.core.model import Timers
+from fairway.errors import InvalidRequest
+from fairway.places import data_directory, sqlite_file
+
+_name = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(slots=True)
+class NodeOptions:
+    """How a node runs. Everything has a default; nonsense is refused at start."""
+
+    database: str = ""
+    listen: str = "127.0.0.1:8899"
+    name: str | None = None
+    slots: int | None = None
+    tags: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
+    worker: bool = True
+    async_per_slot: int = 100
+    data_dir: Path | None = None
+    leader_ttl: float = 5.0
+    timers: Timers = field(default_factory=Timers)
+
+    def check(self) -> None:
+        """Refuse what cannot work."""
+        if self.timers.lease <= 2 * self.timers.beat:
+            raise InvalidRequest(
+                f"a lease of {self.timers.lease:g} s must be longer than two beats of {self.timers.beat:g} s"
+            )
+        if self.name is not None and not _name.fullmatch(self.name):
+            raise InvalidRequest(f"node name {self.name!r} must be 1–64 of A–Z a–z 0–9 _ . -", field="name")
+        if self.slots is not None and not 1 <= self.slots <= 10_000:
+            raise InvalidRequest("slots must be 1 to 10,000", field="slots")
+        if not 1 <= self.async_per_slot <= 1_000_000:
+            raise InvalidRequest("async_per_slot must be 1 to 1,000,000", field="async_per_slot")
+        self.check_address()
+
+    def home(self) -> Path:
+        """Return the data directory."""
+        return data_directory(self.data_dir)
+
+    def database_path(self) -> Path:
+        """Return the SQLite file."""
+        address = self.database or os.environ.get("FAIRWAY_DATABASE") or ""
+        return sqlite_file(address) if address else self.home() / "fairway.db"
+
+    def check_address(self) -> None:
+        """Only this machine's own addresses for now."""
+        host, _, port = self.listen.rpartition(":")
+        host = host.strip("[]") or "127.0.0.1"
+        if not port.isdigit() or int(port) > 65535:
+            raise InvalidRequest(f"listen {self.listen!r} is not of the form HOST:PORT", field="listen")
+        if host not in ("127.0.0.1", "localhost", "::1") and not host.startswith("127."):
+            raise InvalidRequest(
+                f"listening on {host} would open the scheduler to others, which needs tokens; "
+                "listen on 127.0.0.1",
+                field="listen",
+            )
+
+    def node_name(self) -> str:
+        """Return the given name or one made from the host's."""
+        if self.name:
+            return self.name
+        host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname().split(".")[0]) or "node"
+        return f"{host[:48]}-{secrets.token_hex(2)}"

@@ -1,0 +1,172 @@
+"""The node's ends of worker connections.
+
+A port turns a worker's messages into events for the core and queues what the leader has to say. It lives as
+long as the connection; the lease lives on in the core. A newer connection of the same incarnation replaces
+an older one, which is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from random import random
+
+from fairway.core import events as happened
+from fairway.core.model import TaskInfo, WorkerSpec
+from fairway.errors import InvalidRequest
+from fairway.node.inbox import Inbox
+from fairway.store import LogLine
+from fairway.wire import messages as wire
+
+#: Messages waiting for one worker; a worker that does not read loses its connection, not our memory.
+MOST_WAITING = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """What a port needs of the leader it belongs to."""
+
+    term: int
+    node: str
+    beat_seconds: float
+    lease_seconds: float
+
+
+class Port:
+    """One worker connection of a leader."""
+
+    def __init__(
+        self,
+        hosting: Hosting,
+        inbox: Inbox,
+        ports: dict[str, Port],
+        keep_log: Callable[[list[LogLine]], None],
+    ) -> None:
+        self._hosting = hosting
+        self._inbox = inbox
+        self._ports = ports
+        self._keep_log = keep_log
+        self._waiting: list[wire.ToWorker] = []
+        self._filled = asyncio.Event()
+        self._open = True
+        self.incarnation = ""  # until its hello
+
+    async def receive(self, message: wire.FromWorker) -> None:
+        """Turn a worker's message into an event."""
+        if self.incarnation == "" and not isinstance(message, wire.Hello):
+            raise InvalidRequest("the first message must be hello", code="hello_first")
+        match message:
+            case wire.Hello():
+                self._hello(message)
+            case wire.Results(results):
+                event = happened.Reported(self.incarnation, results, random())
+                await self._inbox.put_patiently(event, len(results))
+            case wire.Beat(holds, facts):
+                self._inbox.put(happened.Renewed(self.incarnation, holds, {"facts": facts} if facts else {}))
+            case wire.HandBack(attempts):
+                await self._inbox.put_patiently(
+                    happened.HandedBack(self.incarnation, attempts), len(attempts)
+                )
+            case wire.Logs(pieces):
+                self._keep_log([LogLine(*piece) for piece in pieces])
+            case wire.Goodbye():
+                self._inbox.put(happened.Gone(self.incarnation))
+                self.close()
+
+    def send(self, message: wire.ToWorker) -> None:
+        """Queue a message for the worker."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.close()
+            return
+        self._waiting.append(message)
+        self._filled.set()
+
+    async def next_frames(self) -> AsyncIterator[list[wire.ToWorker]]:
+        """Yield what is queued until the port closes."""
+        while self._open or self._waiting:
+            if self._waiting:
+                frames, self._waiting = self._waiting, []
+                yield frames
+            else:
+                self._filled.clear()
+                await self._filled.wait()
+
+    def close(self) -> None:
+        """Let the connection end once what is queued was sent."""
+        self._open = False
+        self._filled.set()
+
+    def closed(self) -> None:
+        """The connection is gone; the lease runs on in the core."""
+        self.close()
+        if self.incarnation and self._ports.get(self.incarnation) is self:
+            del self._ports[self.incarnation]
+            self._inbox.put(happened.Left(self.incarnation))
+
+    def _hello(self, hello: wire.Hello) -> None:
+        if self.incarnation:
+            raise InvalidRequest("a second hello on one connection", code="hello_twice")
+        if hello.protocol != wire.PROTOCOL:
+            self.send(
+                wire.Refusal("version", f"this node speaks protocol {wire.PROTOCOL}, not {hello.protocol}")
+            )
+            self.close()
+            return
+        spec = read_spec(hello)
+        self.incarnation = spec.incarnation
+        older = self._ports.get(spec.incarnation)
+        if older is not None:
+            older.close()
+        self._ports[spec.incarnation] = self
+        hosting = self._hosting
+        self.send(
+            wire.Welcome(
+                wire.PROTOCOL, hosting.term, hosting.node, hosting.beat_seconds, hosting.lease_seconds
+            )
+        )
+        about = {"facts": hello.facts, "version": hello.version}
+        self._inbox.put(
+            happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
+            len(hello.results) + 1,
+        )
+
+
+class Doorstep:
+    """A port of a node that does not lead: says so, and closes."""
+
+    def __init__(self, detail: str) -> None:
+        self._detail = detail
+        self._knocked = asyncio.Event()
+
+    async def receive(self, message: wire.FromWorker) -> None:
+        """Whatever it says, it has to go elsewhere."""
+        self._knocked.set()
+
+    async def next_frames(self) -> AsyncIterator[list[wire.ToWorker]]:
+        """Refuse, once."""
+        await self._knocked.wait()
+        yield [wire.Refusal("no_leader", self._detail)]
+
+    def closed(self) -> None:
+        """Nothing was held."""
+
+
+def read_spec(hello: wire.Hello) -> WorkerSpec:
+    """Check what a worker says it is."""
+    if not 1 <= hello.slots <= 10_000 or not 1 <= hello.async_per_slot <= 1_000_000:
+        raise InvalidRequest("slots must be 1 to 10,000 and async_per_slot 1 to 1,000,000", field="slots")
+    if not 0 < len(hello.incarnation) <= 64 or not 0 < len(hello.name) <= 128:
+        raise InvalidRequest(
+            "a worker needs a name (1–128) and an incarnation (1–64 characters)", field="name"
+        )
+    return WorkerSpec(
+        name=hello.name,
+        incarnation=hello.incarnation,
+        slots=hello.slots,
+        adapters=frozenset(hello.adapters),
+        tasks=tuple(TaskInfo(task.name, task.is_async) for task in hello.tasks),
+        tags=tuple(hello.tags),
+        queues=tuple(hello.queues) or ("**",),
+        async_per_slot=hello.async_per_slot,
+    )
