@@ -10,6 +10,7 @@
     │   ├── NoLeader           nobody leads just now; try again soon
     │   ├── StoreUnavailable   the database did not answer
     │   └── Busy               a bounded buffer is full
+    ├── StoreUnusable        the database is corrupt, not ours or too new; a person must look
     ├── Deposed              this node's term is over; it resigns and rebuilds
     ├── JobFailed            what Handle.result() raises: the job ended without a value
     │   ├── JobCancelled
@@ -95,6 +96,10 @@ class Busy(WorldError):
 
     status = 429
     code = "busy"
+
+
+class StoreUnusable(FairwayError):
+    """The database is damaged, belongs to something else or was written by a newer Fairway."""
 
 
 class Deposed(FairwayError):

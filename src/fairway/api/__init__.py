@@ -1,0 +1,1 @@
+"""The HTTP face of a node: routes by noun on the Desk contract, nothing else."""

@@ -68,7 +68,7 @@ class Hello(Message, tag="hello"):
     adapters: list[str]
     tasks: list[Task] = []
     tags: list[str] = []
-    queues: list[str] = ["**"]
+    queues: list[str] = msgspec.field(default_factory=lambda: ["**"])
     async_per_slot: int = 100
     facts: dict[str, Any] = {}
     holds: list[Held] = []

@@ -1,0 +1,101 @@
+# Everything a developer runs. Needs Python >= 3.11 and make; installs the rest into .venv by itself.
+# Plain POSIX shell and make 3.81, so that macOS's own tools will do.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+STAMP := $(VENV)/.stamp-installed
+LISTEN ?= 127.0.0.1:8899
+
+# These start real processes; side by side they would disturb each other's timing.
+SERIAL := $(foreach folder,integration acceptance faults,$(if $(wildcard tests/$(folder)/test_*.py),tests/$(folder)))
+CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
+TYPED := src $(wildcard bench/*.py examples/*/*.py)
+
+.PHONY: help setup up test lint types imports unit processes bench bench-memory lock fmt clean
+
+help: ## Show this list.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
+	  awk -F '	' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## Make .venv and install the locked packages into it; instant the second time.
+
+# The lock names every package with its hashes; nothing is resolved here. The project itself is built
+# without isolation (hatchling and editables are in the lock), so that nothing outside the
+# lock is ever fetched. uv does in 3 seconds what takes pip 24; it stands in the lock like the rest.
+$(STAMP): requirements.lock pyproject.toml
+	@for candidate in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	  if command -v "$$candidate" >/dev/null 2>&1 && \
+	     "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	  then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Fairway needs Python 3.11 or newer with its venv module; none was found." >&2; \
+	  echo "Install one (Debian: apt-get install python3-venv), or say: make setup PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	[ -x $(BIN)/python ] || { echo "making $(VENV) with $$found"; "$$found" -m venv $(VENV); }
+	@echo "installing the locked packages"
+	@awk '/^[a-z]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.lock
+	@$(PIP) --require-hashes --no-deps -r $(VENV)/uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
+	  { echo "uv could not; trying pip, which may know another package index"; \
+	    $(PIP) --require-hashes --no-deps -r requirements.lock; }
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# exec: a Ctrl-C or a SIGTERM to make reaches fairway itself, and nothing is left behind.
+up: setup ## Run a node with a worker in the foreground; Ctrl-C stops it.
+	@exec $(BIN)/fairway up --listen $(LISTEN) $(ARGS)
+
+test: lint types imports unit processes ## Run every gate and every test.
+	@echo "all passed"
+
+lint: setup
+	@echo "== ruff"
+	@$(BIN)/ruff check $(CHECKED)
+	@$(BIN)/ruff format --check --quiet $(CHECKED) || \
+	  { echo "some files are not formatted: make fmt" >&2; $(BIN)/ruff format --check $(CHECKED); exit 1; }
+
+types: setup lint
+	@echo "== mypy"
+	@$(BIN)/mypy $(TYPED)
+
+imports: setup types
+	@echo "== lint-imports"
+	@$(BIN)/lint-imports
+
+unit: setup imports
+	@echo "== tests without processes of their own, two at a time"
+	@$(BIN)/pytest -q -n 2 --session-timeout=240 tests $(addprefix --ignore=,$(SERIAL))
+
+processes: setup unit
+ifneq ($(SERIAL),)
+	@echo "== tests with real processes, one after the other"
+	@$(BIN)/pytest -q --session-timeout=300 $(SERIAL)
+endif
+
+bench: setup ## Measure this machine: Fairway and Huey on SQLite, side by side.
+	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-memory: setup ## Send 1,000,000 jobs through one node and watch its memory.
+	@$(BIN)/python -m bench.run --only memory --memory-jobs 1000000 $(ARGS)
+
+lock: ## Resolve requirements.lock anew from pyproject.toml.
+	@[ -x $(BIN)/uv ] || { echo "run make setup first" >&2; exit 1; }
+	@printf 'hatchling>=1.27\neditables>=0.5\nuv>=0.5\ntypes-psutil>=6\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --extra test --extra gates --extra bench \
+	  $(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml -
+	@! grep -n '://' requirements.lock
+
+fmt: setup ## Format the code and mend what the linter can.
+	@$(BIN)/ruff check --fix --quiet $(CHECKED) || true
+	@$(BIN)/ruff format $(CHECKED)
+
+clean: ## Remove everything that was made here, .venv too.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist bench/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

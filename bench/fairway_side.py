@@ -1,0 +1,179 @@
+"""Measures Fairway on SQLite, from outside: a node in its own process, spoken to over HTTP.
+
+Every backlog goes into a paused queue first; the clock runs from the resume to the moment the queue is
+empty, and afterwards the database itself must show each job ended, at its first attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from bench.machine import ROOT
+from bench.node import QUEUE, Node
+from bench.rows import Row, median, percentiles
+
+SIDE = "fairway"
+
+
+def warm_up(node: Node) -> None:
+    """Let the workers import and the node learn how long the tasks take: bundles need 20 runs."""
+    node.submit("nothing", 200)
+    node.wait_until_idle()
+
+
+def drain(node: Node, jobs: int, runs: int) -> Iterator[Row]:
+    """Time a backlog of no-ops, and the bulk submit that made it."""
+    drained, submitted, cpu = [], [], []
+    for _ in range(runs):
+        with paused(node):
+            started = time.perf_counter()
+            node.submit("nothing", jobs)
+            submitted.append(jobs / (time.perf_counter() - started))
+            ended_before, cost_before = count_ended(node), node.cost()
+        started = time.perf_counter()
+        node.wait_until_idle()
+        drained.append(jobs / (time.perf_counter() - started))
+        cpu.append((node.cost().cpu_seconds - cost_before.cpu_seconds) / jobs * 1e6)
+        check_ended(node, jobs, ended_before)
+    used = f"{min(cpu):.0f} µs CPU a job in all processes; backlog {jobs:,}"
+    yield median("drain of no-op jobs", SIDE, drained, "jobs/s", used)
+    yield median("bulk submit, 5,000 a call, HTTP", SIDE, submitted, "jobs/s")
+
+
+def rest(node: Node, seconds: float, jobs: int) -> Row:
+    """Time jobs that take a while; two slots can do no more than 2 / seconds."""
+    node.submit("rest", 30, [0.001 if seconds < 0.1 else seconds / 100])
+    node.wait_until_idle()
+    with paused(node):
+        node.submit("rest", jobs, [seconds])
+    started = time.perf_counter()
+    node.wait_until_idle()
+    rate = jobs / (time.perf_counter() - started)
+    return Row(f"jobs of {seconds * 1000:g} ms", SIDE, rate, "jobs/s", f"{jobs} jobs")
+
+
+def single(node: Node, count: int) -> Iterator[Row]:
+    """Time single submits: one caller, then 32, then 32 while the jobs execute."""
+    with paused(node):
+        yield submit_row(node, "single submit, one caller", min(count, 3000), 1)
+        yield submit_row(node, "single submit, 32 connections", count, 32)
+    node.wait_until_idle()
+    yield submit_row(node, "single submit, 32 connections, while executing", count, 32)
+    node.wait_until_idle()
+
+
+def submit_row(node: Node, measure: str, count: int, connections: int) -> Row:
+    """Send *count* single submits with the lean client and say what both ends used."""
+    before = node.cost()
+    result = lean_client(node, count, connections)
+    server = (node.cost().cpu_seconds - before.cpu_seconds) / count * 1e6
+    client = result["cpu_seconds"] / count * 1e6
+    if result["statuses"] != {"201": count}:
+        raise RuntimeError(f"{measure}: expected {count} times 201, got {result['statuses']}")
+    p50, p99 = (result["milliseconds"][int(count * part)] for part in (0.50, 0.99))
+    note = f"CPU a job: server {server:.0f} µs, client {client:.0f} µs; answer p50 {p50:.1f} p99 {p99:.1f} ms"
+    return Row(measure, SIDE, count / result["seconds"], "jobs/s", note)
+
+
+def lean_client(node: Node, count: int, connections: int) -> dict[str, Any]:
+    """Run the lean client in a process of its own: it must not share anybody's GIL."""
+    command = [sys.executable, "-m", "bench.lean_client"]
+    answer = subprocess.run(
+        [*command, str(node.port), "--count", str(count), "--connections", str(connections)],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=320,
+    )
+    result: dict[str, Any] = json.loads(answer.stdout)
+    return result
+
+
+def latency(node: Node, samples: int) -> list[Row]:
+    """Time from the submit call to the first line of the task, on an idle node, by both clients."""
+    os.environ["FAIRWAY_URL"] = node.url  # before the import: it is where the app will submit to
+    from bench.tasks import stamp
+
+    def by_client() -> int:
+        handle = stamp.submit()
+        return int(handle.result(timeout=10))
+
+    def by_http() -> int:
+        job = node.call("POST", "/v1/jobs", {"task": "stamp", "queue": QUEUE})
+        ended = node.call("GET", f"/v1/jobs/{job['id']}?wait=10s")
+        return int(ended["outcome"]["value"])
+
+    measure = "idle latency, submit to first line"
+    return [
+        *percentiles(measure, SIDE, sample(by_http, samples), "bare HTTP"),
+        *percentiles(f"{measure}, Python client", SIDE, sample(by_client, samples)),
+    ]
+
+
+def sample(begin: Any, samples: int) -> list[float]:
+    """Submit one job after the other, 10 to 20 ms apart; return the milliseconds each took to begin."""
+    spacing, taken = random.Random(7), []
+    for _ in range(samples + 30):
+        sent = time.monotonic_ns()
+        taken.append((begin() - sent) / 1e6)
+        time.sleep(spacing.uniform(0.010, 0.020))
+    return taken[30:]  # the first ones warm everything up
+
+
+def memory(node: Node, jobs: int) -> Iterator[Row]:
+    """Send *jobs* through the node, never more than 50,000 waiting, and compare its memory."""
+    node.submit("nothing", 20_000)
+    node.wait_until_idle()
+    before, started, done = node.cost(), time.perf_counter(), 0
+    while done < jobs:
+        node.submit("nothing", min(25_000, jobs - done))
+        done += min(25_000, jobs - done)
+        if node.unfinished() > 25_000:
+            node.wait_until_idle()
+        print(f"\r  memory: {done:,} of {jobs:,} jobs", end="", file=sys.stderr, flush=True)
+    node.wait_until_idle()
+    print(file=sys.stderr)
+    rate, after = jobs / (time.perf_counter() - started), node.cost()
+    megabytes = [part / 1e6 for part in (before.rss_of_root, after.rss_of_root, before.rss, after.rss)]
+    note = "node {:.0f} → {:.0f} MB, with worker and children {:.0f} → {:.0f} MB".format(*megabytes)
+    yield Row(f"memory gained over {jobs:,} jobs", SIDE, megabytes[1] - megabytes[0], "MB", note, True)
+    yield Row(f"submit and drain of {jobs:,} jobs", SIDE, rate, "jobs/s", "bulk submit and execution at once")
+
+
+@contextlib.contextmanager
+def paused(node: Node) -> Iterator[None]:
+    """Keep everything waiting inside the block."""
+    node.pause(True)
+    yield
+    node.pause(False)
+
+
+def count_ended(node: Node) -> tuple[int, int]:
+    """Count from outside: ended jobs, and the attempts they took. Another process may read the file."""
+    reader = apsw.Connection(str(node.database), flags=apsw.SQLITE_OPEN_READONLY)
+    reader.set_busy_timeout(5000)
+    try:
+        found = reader.execute("SELECT count(*), coalesce(sum(attempt), 0) FROM ended WHERE state = 2")
+        count, attempts = found.get
+        return int(count), int(attempts)
+    finally:
+        reader.close()
+
+
+def check_ended(node: Node, jobs: int, before: tuple[int, int]) -> None:
+    """Every job ended once; a hand-back costs an attempt number, never a second end."""
+    count, attempts = count_ended(node)
+    if count - before[0] != jobs:
+        raise RuntimeError(f"{jobs} jobs were drained, but the database shows {count - before[0]} ended")
+    if attempts - before[1] < jobs:
+        raise RuntimeError(f"{jobs} jobs ended with only {attempts - before[1]} attempts begun")

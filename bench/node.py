@@ -1,0 +1,95 @@
+"""A Fairway node with a worker of two slots, in a process of its own, on a fresh file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from bench.machine import ROOT, Cost, cost_of, stop
+from bench.wait import until
+
+QUEUE = "bench"
+SLOTS = 2
+
+
+class Node:
+    """A running node as a client sees it."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes], database: Path) -> None:
+        self.port, self.process, self.database = port, process, database
+        self.url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Call the API; anything but success is an error of the benchmark."""
+        answer = self.http.request(method, path, json=body)
+        if answer.status_code >= 400:
+            raise RuntimeError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
+        return answer.json() if answer.content else None
+
+    def pause(self, paused: bool) -> None:
+        self.call("PUT", f"/v1/queues/{QUEUE}", {"paused": paused})
+
+    def submit(self, task: str, count: int, args: list[Any] | None = None, size: int = 5000) -> None:
+        """Submit equal jobs by bulk calls."""
+        job = {"task": task, "queue": QUEUE, "args": args or []}
+        for first in range(0, count, size):
+            self.call("POST", "/v1/jobs/bulk", {"jobs": [job] * min(size, count - first)})
+
+    def unfinished(self) -> int:
+        """Return how many jobs wait or run in the benchmark's queue."""
+        queue = self.call("GET", f"/v1/queues/{QUEUE}")
+        return cast(int, queue["waiting"]) + cast(int, queue["running"])
+
+    def wait_until_idle(self, timeout: float = 600) -> None:
+        until(lambda: self.unfinished() == 0, "Fairway's drain", timeout=timeout, every=0.01)
+
+    def cost(self) -> Cost:
+        return cost_of(self.process.pid)
+
+
+@contextlib.contextmanager
+def running_node(directory: Path, name: str = "fairway") -> Iterator[Node]:
+    """Start a node, lend it, stop it; its log stays beside the file until the run is over."""
+    port, database, log = free_port(), directory / f"{name}.db", directory / f"{name}.log"
+    command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", f"sqlite:///{database}"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(SLOTS), "--app", "bench.tasks:app"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "FAIRWAY_HOME": str(directory)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        node = Node(port, process, database)
+        try:
+            until(lambda: is_ready(node, log), "the node to be ready", timeout=30)
+            yield node
+        finally:
+            node.http.close()
+            stop(process)
+
+
+def is_ready(node: Node, log: Path) -> bool:
+    """Say whether the node leads and its worker has joined with its tasks."""
+    if node.process.poll() is not None:
+        raise RuntimeError(f"the node ended with {node.process.returncode}:\n{log.read_text()[-3000:]}")
+    try:
+        workers = node.call("GET", "/v1/workers")
+    except (httpx.TransportError, RuntimeError):
+        return False
+    return any("nothing" in worker.get("tasks", []) for worker in workers["workers"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return cast(int, probe.getsockname()[1])

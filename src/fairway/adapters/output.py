@@ -1,0 +1,164 @@
+"""What an attempt writes: read as it comes, passed on in whole lines, bounded.
+
+A line keeps its first 64 KB and an attempt its first 1 MB; then one notice says so. Reading never stops,
+because a full pipe would block the job; but what is dropped is read at a measured pace, so that a job that
+writes without end costs the agent a few hundredths of a core. The tail of the errors is kept throughout,
+for it usually says why a command failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from fairway.wire.messages import LogPiece
+
+MOST_LINE_BYTES = 64 * 1024
+MOST_BYTES = 1024 * 1024
+TAIL_BYTES = 4096
+READ_BYTES = 64 * 1024
+DRAIN_BYTES = 1024 * 1024
+DRAIN_SECONDS = 0.005
+NOTICE = "[output beyond 1 MB is dropped]\n"
+
+
+class Output:
+    """The output of one attempt, over all its steps and streams."""
+
+    def __init__(self, job: int, attempt: int, wrote: Callable[[Sequence[LogPiece]], None]) -> None:
+        self._job, self._attempt, self._wrote = job, attempt, wrote
+        self._number = 0
+        self._bytes = 0
+        self._streams: set[Stream] = set()
+        self._tail = b""
+        self.ended = asyncio.Event()
+        self.ended.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether all that comes now is dropped."""
+        return self._bytes >= MOST_BYTES
+
+    @property
+    def tail(self) -> str:
+        """The last that was written to stderr."""
+        return self._tail.decode(errors="replace")
+
+    def open(self, name: str) -> int:
+        """Return a descriptor for a process to write to; the caller closes its copy."""
+        reader, writer = os.pipe()
+        self._streams.add(Stream(self, name, reader))
+        self.ended.clear()
+        return writer
+
+    def close(self) -> None:
+        """Stop reading, whatever is still open."""
+        for stream in list(self._streams):
+            stream.close()
+
+    def take(self, name: str, chunk: bytes) -> None:
+        """Keep the tail of what came on a stream."""
+        if name == "stderr":
+            self._tail = (self._tail + chunk)[-TAIL_BYTES:]
+
+    def pass_on(self, name: str, lines: bytes) -> None:
+        """Pass whole lines on, up to the bound."""
+        room = MOST_BYTES - self._bytes
+        if room <= 0 or not lines:
+            return
+        kept = lines[:room]
+        self._bytes += len(kept)
+        self._report(name, kept.decode(errors="replace"))
+        if len(kept) == room:
+            self._report("notice", NOTICE)
+
+    def forget(self, stream: Stream) -> None:
+        """A stream has ended."""
+        self._streams.discard(stream)
+        if not self._streams:
+            self.ended.set()
+
+    def _report(self, stream: str, text: str) -> None:
+        self._number += 1
+        at = time.time_ns() // 1000
+        self._wrote([LogPiece(self._job, self._attempt, self._number, at, stream, text)])
+
+
+class Stream:
+    """One pipe that is being read."""
+
+    def __init__(self, output: Output, name: str, fd: int) -> None:
+        self._output, self._name, self._fd = output, name, fd
+        self._line = b""  # the beginning of a line whose end has not come
+        self._cut = False  # that line is over its bound
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self._on_readable)
+
+    def close(self) -> None:
+        """Pass on what is left and stop."""
+        if self._fd < 0:
+            return
+        self._output.pass_on(self._name, self._line)
+        self._loop.remove_reader(self._fd)
+        if self._timer:
+            self._timer.cancel()
+        os.close(self._fd)
+        self._fd = -1
+        self._output.forget(self)
+
+    def _on_readable(self) -> None:
+        chunk = self._read(READ_BYTES)
+        if chunk:
+            self._take(chunk)
+        if self._output.full and self._fd >= 0:
+            self._slow_down()
+
+    def _read(self, most: int) -> bytes:
+        try:
+            chunk = os.read(self._fd, most)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.close()
+        self._output.take(self._name, chunk)
+        return chunk
+
+    def _take(self, chunk: bytes) -> None:
+        """Pass on the lines that are whole now; keep the rest, up to a line's bound."""
+        first, newline, rest = chunk.partition(b"\n")
+        if not newline:
+            self._keep(chunk)
+            return
+        head = b"" if self._cut else (self._line + first)[:MOST_LINE_BYTES] + newline
+        whole, newline, self._line = rest.rpartition(b"\n")
+        self._cut = False
+        self._output.pass_on(self._name, head + whole + newline)
+
+    def _keep(self, part: bytes) -> None:
+        if self._cut:
+            return
+        self._line += part
+        if len(self._line) > MOST_LINE_BYTES:
+            self._output.pass_on(self._name, self._line[:MOST_LINE_BYTES] + b"\n")
+            self._line, self._cut = b"", True
+
+    def _slow_down(self) -> None:
+        """From now on read much at a time, some hundred times a second."""
+        self._loop.remove_reader(self._fd)
+        self._line = b""
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, DRAIN_BYTES)
+        self._drain()
+
+    def _drain(self) -> None:
+        self._read(DRAIN_BYTES)
+        if self._fd >= 0:
+            self._timer = self._loop.call_later(DRAIN_SECONDS, self._drain)

@@ -1,0 +1,179 @@
+"""The python adapter: tasks of the user's apps, run in warm child processes.
+
+`def` tasks run one bundle at a time per sync child, `async def` tasks many at once on async children. A
+child is spawned when a job finds none idle, and kept; a job never waits behind another's code. One sync child
+is started at once: it says which tasks there are, and saves the first job the import.
+
+An attempt that is reported with kind `stopped` was ended by the worker for its own reasons: the agent hands
+it back instead of reporting it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import count, repeat
+
+from fairway.adapter import Reporter
+from fairway.adapters.python.async_link import AsyncLink
+from fairway.adapters.python.link import CannotImport, Key, Link
+from fairway.adapters.python.sync_link import SyncLink
+from fairway.wire.messages import Assignment, Result, Task
+from fairway.worker.warden import Warden
+
+IMPORT_SECONDS = 120.0
+
+
+class PythonAdapter:
+    """Runs tasks of the given apps (`module:app`)."""
+
+    name = "python"
+
+    def __init__(self, warden: Warden, apps: Sequence[str], slots: int, async_per_slot: int = 100) -> None:
+        self._warden, self._apps = warden, list(apps)
+        self._slots, self._async_per_slot = slots, async_per_slot
+        self._reporter: Reporter
+        self._async_tasks: frozenset[str] = frozenset()
+        self._links: set[Link] = set()
+        self._idle: list[SyncLink] = []
+        self._async_links: list[AsyncLink] = []
+        self._where: dict[Key, tuple[Link, int]] = {}
+        self._emptied = asyncio.Event()
+
+    async def start(self, reporter: Reporter) -> list[Task]:
+        """Start one child and learn from it which tasks there are; raises CannotImport."""
+        self._reporter = reporter
+        link = self._new_sync_link()
+        self._idle.append(link)
+        try:
+            tasks = await asyncio.wait_for(asyncio.shield(link.ready), IMPORT_SECONDS)
+        except TimeoutError:
+            raise CannotImport(f"importing {self._apps} took over {IMPORT_SECONDS:g} s") from None
+        self._async_tasks = frozenset(task.name for task in tasks if task.is_async)
+        return tasks
+
+    # --- running ------------------------------------------------------------------------------------
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        """Run one attempt, or one bundle in its order."""
+        if assignments[0].task in self._async_tasks:
+            for assignment in assignments:
+                link = self._find_async_link()
+                self._where[assignment[:2]] = (link, 0)
+                link.begin(assignment)
+            return
+        keys = [assignment[:2] for assignment in assignments]
+        sync_link = self._find_idle_link()
+        self._where.update(zip(keys, zip(repeat(sync_link), count()), strict=False))
+        sync_link.begin(assignments, keys)
+
+    def _find_idle_link(self) -> SyncLink:
+        """Take an idle child, one that is ready before one that still imports."""
+        for index in range(len(self._idle) - 1, -1, -1):
+            if self._idle[index].is_ready:
+                return self._idle.pop(index)
+        return self._idle.pop() if self._idle else self._new_sync_link()
+
+    def _new_sync_link(self) -> SyncLink:
+        link = SyncLink(self._warden, self._apps, self)
+        self._links.add(link)
+        return link
+
+    def _find_async_link(self) -> AsyncLink:
+        """Pack the first child that has room."""
+        for link in self._async_links:
+            if len(link) < self._async_per_slot:
+                return link
+        link = AsyncLink(self._warden, self._apps, self)
+        self._links.add(link)
+        self._async_links.append(link)
+        return link
+
+    def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
+        """Stop an attempt: ask it, raise in it, kill its process."""
+        found = self._where.get((job, attempt))
+        if found is None:
+            return
+        link, index = found
+        if isinstance(link, SyncLink):
+            link.stop((job, attempt), index, kind, force)
+        elif isinstance(link, AsyncLink):
+            link.stop((job, attempt), kind, force)
+
+    def started(self, job: int, attempt: int) -> bool:
+        """Say whether this attempt's code has begun, or may have."""
+        found = self._where.get((job, attempt))
+        if found is None:
+            return False
+        link, index = found
+        if isinstance(link, SyncLink):
+            return link.has_started(index)
+        return isinstance(link, AsyncLink) and (job, attempt) in link.sent_at
+
+    # --- what links report --------------------------------------------------------------------------
+    def take_results(self, results: Sequence[Result]) -> None:
+        """Pass on results of attempts that have not ended before."""
+        pop = self._where.pop
+        known = [result for result in results if pop(result[:2], None) is not None]
+        if known:
+            self._reporter.finished(known)
+        if not self._where:
+            self._emptied.set()
+
+    def give_back(self, keys: Sequence[Key]) -> None:
+        """Hand back attempts that will not run here."""
+        known = [key for key in keys if self._where.pop(key, None) is not None]
+        if known:
+            self._reporter.handed_back(known)
+        if not self._where:
+            self._emptied.set()
+
+    def holds(self, key: Key) -> bool:
+        """Whether this attempt has not ended."""
+        return key in self._where
+
+    def became_idle(self, link: SyncLink) -> None:
+        """Keep an idle child warm, unless there are more than slots."""
+        if link.gone:
+            return
+        if len(self._idle) < self._slots:
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def unlink(self, link: Link) -> None:
+        """Forget a child that is gone."""
+        self._links.discard(link)
+        if isinstance(link, SyncLink) and link in self._idle:
+            self._idle.remove(link)
+        if isinstance(link, AsyncLink) and link in self._async_links:
+            self._async_links.remove(link)
+
+    # --- the end ------------------------------------------------------------------------------------
+    async def close(self, grace_seconds: float) -> None:
+        """Hand back what has not started, wait for the rest, stop what is left, end the children."""
+        self._hand_back_unstarted()
+        for wait_seconds, force in ((grace_seconds, None), (1.0, False), (0.5, True)):
+            if force is not None:
+                for key in list(self._where):
+                    self.stop(*key, force, "stopped")
+            if await self._is_empty_within(wait_seconds):
+                break
+        for link in list(self._links):
+            link.close()
+
+    def _hand_back_unstarted(self) -> None:
+        for link in list(self._links):
+            if isinstance(link, SyncLink):
+                link.trim()
+            elif isinstance(link, AsyncLink):
+                link.take_back()
+
+    async def _is_empty_within(self, seconds: float) -> bool:
+        self._emptied.clear()
+        if not self._where:
+            return True
+        try:
+            await asyncio.wait_for(self._emptied.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,60 @@
+"""Frames between the adapter and its children: four bytes of length, one byte of kind, msgpack.
+
+To a child: JOBS (a list of assignments), ASK, STOP and FLUSH on the control socket. From a child: READY
+(its tasks), FAILED (why it cannot work), RESULTS, and LAST: the results that end a bundle.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+JOBS, ASK, STOP, FLUSH = b"j", b"a", b"s", b"f"
+READY, FAILED, RESULTS, LAST = b"y", b"x", b"r", b"e"
+MOST_BYTES = 1 << 30
+
+
+def pack(kind: bytes, body: bytes) -> bytes:
+    """Write one frame."""
+    return struct.pack(">Ic", len(body), kind) + body
+
+
+class FrameReader:
+    """Collects bytes and gives back the frames that are whole."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, received: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Take what came and yield every (kind, body) that it completes."""
+        self._buffer += received
+        while len(self._buffer) >= 5:
+            length, kind = struct.unpack_from(">Ic", self._buffer)
+            if length > MOST_BYTES:
+                raise ValueError(f"a frame of {length} bytes")
+            if len(self._buffer) < 5 + length:
+                return
+            body = bytes(self._buffer[5 : 5 + length])
+            del self._buffer[: 5 + length]
+            yield kind, body
+
+
+def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
+    """Wait for one frame on a blocking socket; None when the other end is gone."""
+    head = _read_exactly(connection, 5)
+    if head is None:
+        return None
+    length, kind = struct.unpack(">Ic", head)
+    body = _read_exactly(connection, length)
+    return None if body is None else (kind, body)
+
+
+def _read_exactly(connection: socket.socket, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        received = connection.recv(count - len(parts))
+        if not received:
+            return None
+        parts += received
+    return bytes(parts)

@@ -1,0 +1,229 @@
+"""A link to one child process: its sockets, its page, its life from spawn to end.
+
+What kind of jobs it runs is the business of the two kinds of links made from this one. Frames for a child
+that is still importing its apps wait here until it is ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from fairway.adapters.command import name_signal
+from fairway.adapters.python import child, frames
+from fairway.adapters.python.page import NONE_YET, Page, make_page
+from fairway.wire.messages import Assignment, Result, Task
+from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Warden
+
+Key = tuple[int, int]
+GRACE_SECONDS = 2.0
+#: Between `current().cancelled` and the exception, for tasks that look for themselves.
+ASK_SECONDS = 0.25
+#: How long results of a child that ended may take to be read.
+LAST_WORDS_SECONDS = 0.2
+
+_results = msgspec.msgpack.Decoder(list[Result])
+_tasks = msgspec.msgpack.Decoder(list[Task])
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Owner(Protocol):
+    """Whom a link reports to: the adapter."""
+
+    def take_results(self, results: Sequence[Result]) -> None:
+        """These came from a child, or are said in its place."""
+
+    def give_back(self, keys: Sequence[Key]) -> None:
+        """These will not run here."""
+
+    def holds(self, key: Key) -> bool:
+        """Whether this attempt has not ended yet."""
+
+    def became_idle(self, link: Any) -> None:
+        """This sync child can take the next bundle."""
+
+    def unlink(self, link: Link) -> None:
+        """This child is gone."""
+
+
+class Link(asyncio.Protocol):
+    """One child process as the agent sees it. Owned by the agent's loop."""
+
+    kind = ""
+
+    def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner) -> None:
+        self.owner = owner
+        self.page: Page
+        self.tasks: list[Task] = []
+        self.ready: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
+        self.ready.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self.failure = ""
+        self.gone = False
+        self._loop = asyncio.get_running_loop()
+        self._reader = frames.FrameReader()
+        self._transport: asyncio.WriteTransport | None = None
+        self._ending: Happening | None = None
+        self._stopped_as: dict[Key, str] = {}
+        self._spawn(warden, apps)
+
+    def _spawn(self, warden: Warden, apps: Sequence[str]) -> None:
+        data, theirs_data = socket.socketpair()
+        self._control, theirs_control = socket.socketpair()
+        page_fd, self.page = make_page()
+        with theirs_data, theirs_control:
+            places = {
+                child.DATA: theirs_data.fileno(),
+                child.CONTROL: theirs_control.fileno(),
+                child.PAGE: page_fd,
+            }
+            argv = [sys.executable, "-m", child.__name__, self.kind, *apps]
+            self.process = warden.spawn(argv, self._on_happening, fds=places)
+        os.close(page_fd)
+        self._control.setblocking(False)
+        data.setblocking(False)
+        self._opening = self._loop.create_task(self._open(data))
+
+    async def _open(self, data: socket.socket) -> None:
+        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=data)
+
+    # --- to the child -------------------------------------------------------------------------------
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has imported its apps and can be given jobs."""
+        return self.ready.done() and not self.gone
+
+    def send_jobs(self, assignments: Sequence[Assignment]) -> None:
+        """Send jobs as one frame."""
+        if self._transport is not None:
+            self._transport.write(frames.pack(frames.JOBS, _encoder.encode(assignments)))
+
+    def send_control(self, kind: bytes, *values: int | str) -> None:
+        """Send a word beside the jobs; one that cannot be sent is no loss, SIGKILL stands behind it."""
+        with contextlib.suppress(OSError):
+            self._control.send(frames.pack(kind, _encoder.encode(values)))
+
+    def stop_running(self, key: Key, kind: str, force: bool) -> None:
+        """End an attempt whose code runs: ask, raise, kill."""
+        self._stopped_as.setdefault(key, kind)
+        if force:
+            self.kill()
+        elif kind == "timeout":
+            self._raise(key)
+        else:
+            self.send_control(frames.ASK, *key, kind)
+            self._loop.call_later(ASK_SECONDS, self._raise, key)
+
+    def _raise(self, key: Key) -> None:
+        if self.owner.holds(key) and not self.gone:
+            self.send_control(frames.STOP, *key, self._stopped_as[key])
+            self._loop.call_later(GRACE_SECONDS, self._insist, key)
+
+    def _insist(self, key: Key) -> None:
+        if self.owner.holds(key):
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it and all it started."""
+        self.process.signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let an idle child end by itself; the guardian's end is behind it."""
+        if self._transport is not None:
+            self._transport.close()
+        self._control.close()
+
+    # --- from the child -----------------------------------------------------------------------------
+    def data_received(self, data: bytes) -> None:
+        """Take in what the child says."""
+        for kind, body in self._reader.feed(data):
+            if kind == frames.READY:
+                self.tasks = _tasks.decode(body)
+                self.ready.set_result(self.tasks)
+                self.became_ready()
+            elif kind == frames.FAILED:
+                self.failure = body.decode(errors="replace")
+            else:
+                self.owner.take_results(self.took_results(_results.decode(body)))
+                if kind == frames.LAST:
+                    self.became_idle()
+
+    def took_results(self, results: list[Result]) -> list[Result]:
+        """Look at results before they are passed on."""
+        if self._stopped_as:
+            for result in results:
+                self._stopped_as.pop(result[:2], None)
+        return results
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The child's end is closed: it is dying or dead."""
+        self._transport = None
+        if self._ending is not None:
+            self._conclude()
+
+    def _on_happening(self, happening: Happening) -> None:
+        if isinstance(happening, Halted):
+            self.was_halted()
+        elif isinstance(happening, Ended | NotSpawned):
+            self._ending = happening
+            # Its last results may still stand in the socket; the end of that is the end.
+            if self._transport is None and self._opening.done():
+                self._conclude()
+            else:
+                self._loop.call_later(LAST_WORDS_SECONDS, self._conclude)
+
+    def _conclude(self) -> None:
+        if self.gone:
+            return
+        self.gone = True
+        self.close()
+        assert self._ending is not None
+        was_ready = self.ready.done()
+        if not was_ready:
+            why = self.failure or f"the child ended before it was ready: {describe_ending(self._ending)}"
+            self.ready.set_exception(CannotImport(why))
+        self.owner.unlink(self)
+        self.has_ended(was_ready, describe_ending(self._ending))
+
+    # --- what the two kinds do differently ------------------------------------------------------------
+    def became_ready(self) -> None:
+        """Send what has waited."""
+
+    def became_idle(self) -> None:
+        """A bundle has ended."""
+
+    def was_halted(self) -> None:
+        """The process has been stopped by SIGSTOP."""
+
+    def has_ended(self, was_ready: bool, how: str) -> None:
+        """Say what became of the attempts it had."""
+
+
+class CannotImport(Exception):
+    """A child could not import its apps; the message is the traceback."""
+
+
+def describe_ending(ending: Happening) -> str:
+    """Say in words how a child ended."""
+    if isinstance(ending, NotSpawned):
+        return f"it could not be started: {ending.message}"
+    assert isinstance(ending, Ended)
+    if ending.guardian_lost:
+        return "the worker's guardian is gone"
+    if ending.code == -signal.SIGKILL:
+        return "killed by SIGKILL, possibly because the machine ran out of memory"
+    if ending.code < 0:
+        return f"killed by {name_signal(-ending.code)}"
+    return f"exited with {ending.code}"
+
+
+def new_page(page: Page, allowed: int) -> None:
+    """Prepare the page for a bundle of so many jobs."""
+    page[0], page[1], page[2] = NONE_YET, allowed, 0

@@ -1,0 +1,34 @@
+"""The page that an agent and one sync child share: which job of a bundle runs, and how far it may go.
+
+Three 64-bit numbers. The child writes INDEX and STARTED first, *then* looks whether INDEX is below ALLOWED,
+and only then runs the job. So an agent that has stopped the child with SIGSTOP reads what is surely running,
+can set ALLOWED behind it, and knows that nothing after it will start, even if user code holds the GIL.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+
+INDEX, ALLOWED, STARTED = 0, 1, 2
+#: INDEX before the first job of a bundle has begun.
+NONE_YET = -1
+
+Page = memoryview
+
+
+def make_page() -> tuple[int, Page]:
+    """Make a page; return a descriptor to pass on, and our view of it."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("fairway-page")
+    else:
+        fd, path = tempfile.mkstemp(prefix="fairway-page-")
+        os.unlink(path)  # noqa: PTH108
+    os.ftruncate(fd, mmap.PAGESIZE)
+    return fd, map_page(fd)
+
+
+def map_page(fd: int) -> Page:
+    """Return a view of a page as 64-bit numbers."""
+    return memoryview(mmap.mmap(fd, mmap.PAGESIZE)).cast("q")

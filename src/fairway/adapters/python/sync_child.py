@@ -1,0 +1,170 @@
+"""A sync child: runs `def` tasks in its main thread, one bundle at a time, one job after the other.
+
+A thread of its own listens to the control socket, so that a job can be asked to end while it runs. To end
+one it signals the main thread, whose handler raises: unlike an asynchronous exception, a signal also wakes
+code that sleeps or waits for a socket.
+
+A stop must hit the job it is meant for and nothing else. Each job leaves a token while its code may be
+interrupted. Whoever takes the token out, at one stroke, decides: the main thread, and the job cannot be
+stopped any more; or the control thread, and then the main thread waits for the exception before it goes on.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+
+from fairway import context
+from fairway.adapters.python import frames
+from fairway.adapters.python.judge import (
+    Outcome,
+    RegisteredTask,
+    describe,
+    judge_arguments,
+    judge_error,
+    judge_missing,
+    judge_value,
+    name_of,
+    text_of,
+    trace_of,
+)
+from fairway.adapters.python.page import ALLOWED, INDEX, STARTED, Page
+from fairway.wire.messages import Assignment, Result
+
+FLUSH_NANOSECONDS = 5_000_000
+STOP_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+
+Key = tuple[int, int]
+
+
+class SyncChild:
+    """Owned by the main thread; the control thread only takes tokens and flushes."""
+
+    def __init__(self, tasks: dict[str, RegisteredTask], apps: list[str], data: socket.socket) -> None:
+        self._tasks, self._apps, self._data = tasks, apps, data
+        self._results: list[Result] = []  # never replaced: the other thread cuts off its head
+        self._sending = threading.Lock()
+        self._flushed = 0
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(list[Assignment])
+        self._tokens: dict[Key, str] = {}
+        self._due: context.Stopped | None = None
+        self._stop_kind = ""
+        self._stop_sent: Key | None = None
+        self._main = threading.get_ident()
+
+    def serve(self, control: socket.socket, page: Page) -> None:
+        """Run bundles until the agent is gone."""
+        signal.signal(STOP_SIGNAL, self._on_stop_signal)
+        threading.Thread(target=self._listen, args=(control,), daemon=True, name="fairway-control").start()
+        while (frame := frames.read_frame(self._data)) is not None:
+            self._run_bundle(self._decoder.decode(frame[1]), page)
+
+    def _run_bundle(self, jobs: list[Assignment], page: Page) -> None:
+        results = self._results
+        for index, job in enumerate(jobs):
+            page[INDEX] = index
+            page[STARTED] = started = monotonic_ns()
+            if index >= page[ALLOWED]:
+                break
+            results.append(self._run(job, started))
+            if started - self._flushed > FLUSH_NANOSECONDS and len(jobs) > 1:
+                self.flush(frames.RESULTS)
+        else:
+            page[INDEX] = len(jobs)
+        self.flush(frames.LAST)
+
+    def _run(self, job: Assignment, started: int) -> Result:
+        """Carry one attempt from its payload to its result; a stop arrives in here or nowhere."""
+        key = job[:2]
+        context.enter_alone(job)
+        outcome: Outcome | None = None
+        try:
+            self._tokens[key] = ""
+            outcome = self._call(job)
+            if self._tokens.pop(key, None) is None:
+                self._wait_for_the_stop(key)
+        except context.Stopped as stop:
+            body = describe(name_of(type(stop)), text_of(stop), trace_of(stop))
+            outcome = outcome or (self._stop_kind, body, 0.0)
+        context.enter_alone(None)
+        if context.asked_to_end:
+            outcome = self._judge_stop(key, outcome)
+        kind, body, retry_after = outcome
+        return Result(job[0], job[1], kind, body, (monotonic_ns() - started) * 1e-9, retry_after)
+
+    def _call(self, job: Assignment) -> Outcome:
+        task = self._tasks.get(job.task)
+        if task is None:
+            return judge_missing(job.task, self._apps)
+        try:
+            arguments, named = task.load(job.payload)
+        except Exception as error:
+            return judge_arguments(task, error)
+        try:
+            value = task.function(*arguments, **named)
+        except context.Stopped:
+            raise
+        except BaseException as error:  # SystemExit too: a task does not end its process
+            return judge_error(error)
+        return judge_value(task, value)
+
+    def flush(self, kind: bytes) -> None:
+        """Send the results there are; LAST is sent even without any."""
+        with self._sending:
+            count = len(self._results)
+            if count or kind is frames.LAST:
+                body = self._encoder.encode(self._results[:count])
+                del self._results[:count]
+                self._data.sendall(frames.pack(kind, body))
+            self._flushed = monotonic_ns()
+
+    # --- stopping -----------------------------------------------------------------------------------
+    def _listen(self, control: socket.socket) -> None:
+        while (frame := frames.read_frame(control)) is not None:
+            kind, body = frame
+            if kind == frames.FLUSH:
+                self.flush(frames.RESULTS)
+                continue
+            job, attempt, stop_kind = msgspec.msgpack.decode(body)
+            key = (job, attempt)
+            if key in self._tokens:
+                context.asked_to_end.add(key)
+            if kind == frames.STOP and self._tokens.pop(key, None) is not None:
+                self._send_stop(key, stop_kind)
+
+    def _send_stop(self, key: Key, kind: str) -> None:
+        """In the control thread: the token is ours, so the main thread waits for what we send."""
+        self._stop_kind = kind
+        self._due = stop_for(kind)
+        signal.pthread_kill(self._main, STOP_SIGNAL)
+        self._stop_sent = key
+
+    def _on_stop_signal(self, number: int, frame: Any) -> None:
+        due, self._due = self._due, None
+        if due is not None:
+            raise due
+
+    def _wait_for_the_stop(self, key: Key) -> None:
+        while self._stop_sent != key or self._due is not None:
+            time.sleep(0.0005)
+
+    def _judge_stop(self, key: Key, outcome: Outcome) -> Outcome:
+        """A task that finished all the same has its value; one that raised something was stopped."""
+        context.asked_to_end.clear()  # no other job runs here
+        if self._stop_sent != key or outcome[0] == "ok":
+            return outcome
+        return self._stop_kind, outcome[1], 0.0
+
+
+def stop_for(kind: str) -> context.Stopped:
+    """Return what to raise in a task that is to end as *kind*."""
+    if kind == "timeout":
+        return context.TimeLimitReached("the attempt has used up its time")
+    return context.CancelRequested(f"the attempt is to end: {kind}")

@@ -1,0 +1,184 @@
+"""A link to a sync child: one bundle at a time, watched through the shared page.
+
+While a bundle of several jobs is out, a tick every 25 ms looks at the page. If one job has kept others
+waiting for 100 ms, those are taken back: the child is stopped, the page says which job it is at, nothing
+behind that is allowed any more, and the child is continued. No word of the child's is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+
+from fairway.adapters.python import frames
+from fairway.adapters.python.judge import describe
+from fairway.adapters.python.link import Key, Link, new_page
+from fairway.adapters.python.page import ALLOWED, INDEX, NONE_YET, STARTED
+from fairway.wire.messages import Assignment, Result
+
+TICK_SECONDS = 0.025
+PATIENCE_SECONDS = 0.1
+#: Results that stand this long behind a running job are sent for.
+FLUSH_SECONDS = 0.005
+
+
+class Run:
+    """A bundle, or a single job, on its way through a child."""
+
+    __slots__ = ("assignments", "bound", "keys", "sent", "trimming")
+
+    def __init__(self, assignments: Sequence[Assignment], keys: list[Key]) -> None:
+        self.assignments, self.keys = assignments, keys
+        self.bound = len(keys)  # jobs from here on were taken back
+        self.sent = False
+        self.trimming = False
+
+
+class SyncLink(Link):
+    """Runs `def` tasks."""
+
+    kind = "sync"
+    run: Run | None = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def begin(self, assignments: Sequence[Assignment], keys: list[Key]) -> None:
+        """Run a bundle; the child must be idle."""
+        self.run = Run(assignments, keys)
+        if self.is_ready:
+            self._send()
+
+    def became_ready(self) -> None:
+        """Send what has waited."""
+        if self.run is not None:
+            self._send()
+
+    def _send(self) -> None:
+        run = self.run
+        assert run is not None
+        run.sent = True
+        if not run.keys:
+            self.became_idle()
+            return
+        new_page(self.page, len(run.keys))
+        self.send_jobs(run.assignments)
+        if len(run.keys) > 1:
+            self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+        elif (timeout := run.assignments[0].timeout) is not None:
+            self._timer = self._loop.call_later(timeout, self._time_out, run.keys[0])
+
+    def became_idle(self) -> None:
+        """The bundle has ended."""
+        self.run = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.owner.became_idle(self)
+
+    def has_started(self, index: int) -> bool:
+        """Whether the code of a job has begun."""
+        return self.run is not None and self.run.sent and self.page[INDEX] >= index
+
+    # --- watching -----------------------------------------------------------------------------------
+    def _tick(self) -> None:
+        run = self.run
+        if run is None or self.gone:
+            return
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+        index = self.page[INDEX]
+        seconds = (time.monotonic_ns() - self.page[STARTED]) * 1e-9
+        if not NONE_YET < index < run.bound:
+            return
+        if seconds > PATIENCE_SECONDS and index + 1 < run.bound:
+            self.trim()
+        if seconds > FLUSH_SECONDS and index > 0 and self.owner.holds(run.keys[index - 1]):
+            self.send_control(frames.FLUSH)
+        timeout = run.assignments[index].timeout
+        if timeout is not None and seconds > timeout:
+            self._time_out(run.keys[index])
+
+    def _time_out(self, key: Key) -> None:
+        if self.owner.holds(key) and key not in self._stopped_as:
+            self.stop_running(key, "timeout", force=False)
+
+    def trim(self) -> None:
+        """Take back all jobs that have not started."""
+        run = self.run
+        if run is None or run.trimming:
+            return
+        if not run.sent:
+            self._take_back(0)
+            return
+        run.trimming = True
+        self.process.signal(signal.SIGSTOP, group=False)
+
+    def was_halted(self) -> None:
+        """The child stands still: what the page says is so."""
+        run = self.run
+        if run is not None and run.trimming:
+            bound = min(self.page[INDEX] + 1, run.bound)
+            self.page[ALLOWED] = bound
+            run.trimming = False
+            self._take_back(bound)
+        self.process.signal(signal.SIGCONT, group=False)
+
+    def _take_back(self, bound: int) -> None:
+        run = self.run
+        assert run is not None
+        back, run.bound = run.keys[bound : run.bound], bound
+        if not run.sent:
+            run.keys, run.assignments = run.keys[:bound], run.assignments[:bound]
+        stopped = [key for key in back if key in self._stopped_as]
+        self.owner.take_results([self._unstarted(key) for key in stopped])
+        self.owner.give_back([key for key in back if key not in self._stopped_as])
+        for key in stopped:
+            del self._stopped_as[key]
+
+    def _unstarted(self, key: Key) -> Result:
+        return Result(*key, self._stopped_as[key], describe("Stopped", "stopped before it began"), 0.0)
+
+    def stop(self, key: Key, index: int, kind: str, force: bool) -> None:
+        """Stop one job of the bundle, started or not."""
+        if self.has_started(index):
+            self.stop_running(key, kind, force)
+            return
+        self._stopped_as.setdefault(key, kind)
+        self.trim()
+        # If the child turns out to be at this very job already, the trim leaves it to be stopped like any.
+        self._loop.call_later(TICK_SECONDS, self._stop_after_trim, key, kind, force)
+
+    def _stop_after_trim(self, key: Key, kind: str, force: bool) -> None:
+        if self.owner.holds(key) and not self.gone:
+            self.stop_running(key, kind, force)
+
+    # --- its end --------------------------------------------------------------------------------------
+    def has_ended(self, was_ready: bool, how: str) -> None:
+        """Charge the job it was at; give the others back."""
+        run, self.run = self.run, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if run is None:
+            return
+        index = self.page[INDEX] if run.sent else 0
+        if len(run.keys) == 1 and index >= 0:
+            index = 0  # whether it had finished nobody knows: it may be one that must not start twice
+        charged = run.keys[index] if 0 <= index < run.bound else None
+        left = [key for key in run.keys if self.owner.holds(key)]
+        self.owner.give_back([key for key in left if key != charged and key not in self._stopped_as])
+        for key in left:
+            if key in self._stopped_as or key == charged:
+                self.owner.take_results([self._end_of(key, how, was_ready, run.sent)])
+
+    def _end_of(self, key: Key, how: str, was_ready: bool, sent: bool) -> Result:
+        seconds = (time.monotonic_ns() - self.page[STARTED]) * 1e-9 if sent and self.page[STARTED] else 0.0
+        kind = self._stopped_as.get(key)
+        if kind is not None:
+            kind_of_end = "TimeLimitReached" if kind == "timeout" else "Stopped"
+            return Result(*key, kind, describe(kind_of_end, f"it did not end when asked; {how}"), seconds)
+        if self.failure:
+            return Result(*key, "error", describe("AppNotImported", "its app failed", self.failure), 0.0)
+        when = "running it" if was_ready else "starting"
+        return Result(
+            *key, "crashed", describe("ChildCrashed", f"its process ended while {when}: {how}"), seconds
+        )

@@ -1,0 +1,99 @@
+"""The API of one node, put together: the table of calls, the worker socket, the guard before them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+
+from fairway.api import cluster, events, health, jobs, logs, queues, submit, worker_socket, workers
+from fairway.api.answers import Answer, Receive, Scope, Send
+from fairway.api.guard import Guard
+from fairway.api.openapi import document
+from fairway.api.operation import Call, Endpoint, Operation
+from fairway.api.problems import Turned
+from fairway.api.streams import Streams
+from fairway.api.tally import Tally
+from fairway.desk import Desk
+from fairway.ids import IdMaker
+
+DOCUMENT_PATH = "/v1/openapi.json"
+
+
+def build_api(
+    desk: Desk, *, token: str | None = None, hosts: Collection[str] = (), ids: IdMaker | None = None
+) -> Api:
+    """Return the API of a node. *hosts* are the names it answers to beside the loopback ones; `*` is any."""
+    return Api(desk, token, hosts, ids or IdMaker())
+
+
+class Api:
+    """An ASGI application; owns the open streams and the counts of requests."""
+
+    def __init__(self, desk: Desk, token: str | None, hosts: Collection[str], ids: IdMaker) -> None:
+        self.tally = Tally()
+        self.streams = Streams()
+        routes = [
+            *_routes(operations(self.tally), desk, ids, self.streams),
+            Route(worker_socket.PATH, _NeedsUpgrade()),
+            WebSocketRoute(worker_socket.PATH, worker_socket.WorkerSocket(desk)),
+        ]
+        router = Router(routes, redirect_slashes=False, default=_not_found)
+        self._app = Guard(router.app, self.tally, token, hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def close_streams(self) -> None:
+        """End all streams, so that the server can stop."""
+        self.streams.close()
+
+
+def operations(tally: Tally) -> list[Operation]:
+    """Return the whole table, the document's own calls included."""
+    table = [
+        *submit.OPERATIONS,
+        *jobs.OPERATIONS,
+        *logs.OPERATIONS,
+        *queues.OPERATIONS,
+        *workers.OPERATIONS,
+        *events.OPERATIONS,
+        *cluster.OPERATIONS,
+        *health.operations(tally),
+    ]
+    return [*table, *_document_operations(table)]
+
+
+def _document_operations(table: list[Operation]) -> list[Operation]:
+    text = msgspec.json.encode(document(table))
+
+    async def show_document(call: Call) -> Answer:
+        return Answer(200, text)
+
+    async def redirect(call: Call) -> Answer:
+        return Answer(308, b"", headers=((b"location", DOCUMENT_PATH.encode()),))
+
+    return [
+        Operation("GET", DOCUMENT_PATH, show_document, "This document"),
+        Operation("GET", "/openapi.json", redirect, "Where the document is"),
+    ]
+
+
+def _routes(table: Iterable[Operation], desk: Desk, ids: IdMaker, streams: Streams) -> list[BaseRoute]:
+    """Make one route for each path, in the order of the table."""
+    by_path: dict[str, list[Operation]] = {}
+    for operation in table:
+        by_path.setdefault(operation.path, []).append(operation)
+    return [Route(path, Endpoint(group, desk, ids, streams)) for path, group in by_path.items()]
+
+
+class _NeedsUpgrade:
+    """What an ordinary call to the worker socket finds."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise Turned(426, "websocket_only", "connect here with a WebSocket", upgrade="websocket")
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Turned(404, "not_found", "there is nothing at this path; see /v1/openapi.json")

@@ -1,0 +1,187 @@
+"""Jobs: find, look at, wait for, change, cancel, retry, resolve."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from fairway.api.answers import Answer, answer_json
+from fairway.api.operation import Call, Operation
+from fairway.core.lifecycle import WAITING
+from fairway.errors import InvalidRequest, NotFound
+from fairway.ids import find_id
+from fairway.names import check_globs, check_queue, check_text
+from fairway.query import parse
+from fairway.shapes import Job, Jobs
+from fairway.spec import Count, Duration, Globs, Priority, QueuePath, ShortText, Time
+from fairway.store import StoredJob
+from fairway.strict import compact_json
+from fairway.times import MICRO, parse_duration, parse_time
+from fairway.views import job_view
+
+MOST_WAIT_SECONDS = 60.0
+MOST_CURSOR = 500
+SORTS = ("created_at", "run_at", "priority", "started_at", "ended_at", "queue", "task", "state", "id")
+
+
+class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Which jobs, in which order, how many, behind which."""
+
+    q: str = ""
+    sort: str = "-created_at"
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+    cursor: str | None = None
+
+
+class ShowQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """How long to wait for the job's end."""
+
+    wait: str | None = None
+
+
+class CancelQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether to kill at once instead of asking first."""
+
+    force: bool = False
+
+
+class Changes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What may be changed of a job that waits; what is left out stays."""
+
+    queue: QueuePath | UnsetType = UNSET
+    flow: ShortText | UnsetType | None = UNSET
+    priority: Priority | UnsetType = UNSET
+    run_at: Time | UnsetType = UNSET
+    delay: Duration | UnsetType = UNSET
+    tags: Globs | UnsetType = UNSET
+    max_attempts: Count | UnsetType | None = UNSET
+
+
+class Resolution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """How an unknown job went, in a person's word."""
+
+    succeeded: bool
+    value: Any = UNSET
+
+
+async def list_jobs(call: Call) -> Answer:
+    """Search."""
+    asked: ListQuery = call.query
+    if asked.sort.removeprefix("-") not in SORTS:
+        raise InvalidRequest(f"sort must be one of {', '.join(SORTS)}, with '-' for descending", field="sort")
+    if asked.cursor is not None:
+        check_text(asked.cursor, "cursor", MOST_CURSOR)
+    page = await call.desk.search(parse(asked.q), sort=asked.sort, limit=asked.limit, cursor=asked.cursor)
+    standings = await call.desk.standing(page.jobs)
+    now = _now()
+    shown = [job_view(job, now, standing) for job, standing in zip(page.jobs, standings, strict=True)]
+    return answer_json({"jobs": shown, "next": page.next, "total": page.total})
+
+
+async def show_job(call: Call) -> Answer:
+    """Show a job, when it has ended if asked to wait."""
+    job_id = find_job_id(call)
+    asked: ShowQuery = call.query
+    if asked.wait is None:
+        return await _shown(call, await call.desk.get_job(job_id))
+    seconds = parse_duration(asked.wait, "wait")
+    if seconds > MOST_WAIT_SECONDS:
+        raise InvalidRequest(
+            f"wait must be at most {MOST_WAIT_SECONDS:g} s; ask again after it", field="wait"
+        )
+    return await _shown(call, await call.desk.wait_job(job_id, seconds))
+
+
+async def edit_job(call: Call) -> Answer:
+    """Change a job that waits."""
+    job_id = find_job_id(call)
+    changes = _parsed(call.body)
+    if not changes:
+        raise InvalidRequest("name at least one thing to change")
+    if "max_attempts" in changes and (await call.desk.get_job(job_id)).once and changes["max_attempts"] != 1:
+        raise InvalidRequest("an at_most_once job is tried once", field="max_attempts")
+    return await _shown(call, await call.desk.edit(job_id, changes))
+
+
+async def cancel_job(call: Call) -> Answer:
+    """Cancel a job: it never begins after this answer; if it runs it is stopped."""
+    asked: CancelQuery = call.query
+    return await _shown(call, await call.desk.cancel(find_job_id(call), asked.force))
+
+
+async def retry_job(call: Call) -> Answer:
+    """Try an ended job again."""
+    return await _shown(call, await call.desk.retry(find_job_id(call)))
+
+
+async def resolve_job(call: Call) -> Answer:
+    """Take a person's word on an unknown job."""
+    job_id = find_job_id(call)
+    word: Resolution = call.body
+    if word.value is not UNSET and not word.succeeded:
+        raise InvalidRequest("a job that did not succeed has no value", field="value")
+    value = None if word.value is UNSET else compact_json(word.value, "value")
+    return await _shown(call, await call.desk.resolve(job_id, word.succeeded, value))
+
+
+def find_job_id(call: Call) -> int:
+    """Return the job the path names; what cannot be an id is not found."""
+    job_id = find_id(call.path["id"])
+    if job_id is None:
+        raise NotFound("there is no such job")
+    return job_id
+
+
+def _parsed(changes: Changes) -> dict[str, Any]:
+    parsed: dict[str, Any] = {
+        name: value for name in Changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET
+    }
+    if "queue" in parsed:
+        check_queue(parsed["queue"])
+    if parsed.get("flow") is not None:
+        check_text(parsed["flow"], "flow")
+    if "tags" in parsed:
+        parsed["tags"] = check_globs(parsed["tags"], "tags")
+    if "run_at" in parsed and "delay" in parsed:
+        raise InvalidRequest("give run_at or delay, not both", field="delay")
+    if "run_at" in parsed:
+        parsed["run_at"] = parse_time(parsed["run_at"])
+    if "delay" in parsed:
+        parsed["run_at"] = _now() + round(parse_duration(parsed.pop("delay")) * MICRO)
+    return parsed
+
+
+async def _shown(call: Call, job: StoredJob) -> Answer:
+    standing = (await call.desk.standing([job]))[0] if job.state in WAITING else None
+    return answer_json(job_view(job, _now(), standing))
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+OPERATIONS = [
+    Operation("GET", "/v1/jobs", list_jobs, "Search jobs", answer=Jobs, query=ListQuery),
+    Operation(
+        "GET", "/v1/jobs/{id}", show_job, "Show a job; with wait, when it ended or the time is over",
+        answer=Job, query=ShowQuery, errors=(404,),
+    ),
+    Operation(
+        "PATCH", "/v1/jobs/{id}", edit_job, "Change a job that waits",
+        answer=Job, body=Changes, errors=(404, 409),
+    ),
+    Operation(
+        "DELETE", "/v1/jobs/{id}", cancel_job, "Cancel a job; with force, kill it",
+        answer=Job, query=CancelQuery, errors=(404, 409),
+    ),
+    Operation(
+        "POST", "/v1/jobs/{id}/retry", retry_job, "Try an ended job again", answer=Job, errors=(404, 409)
+    ),
+    Operation(
+        "POST", "/v1/jobs/{id}/resolve", resolve_job, "Say how an unknown job went",
+        answer=Job, body=Resolution, errors=(404, 409),
+    ),
+]  # fmt: skip

@@ -1,0 +1,116 @@
+"""The OpenAPI 3.1 document, drawn from the route table and the types it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from fairway import __version__
+from fairway.api.operation import Operation
+from fairway.api.problems import Problem
+
+REF = "#/components/schemas/{name}"
+TITLES = {
+    200: "Done", 201: "Accepted", 204: "Done", 400: "Malformed", 404: "No such thing", 409: "Conflict",
+    413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
+}  # fmt: skip
+
+JOB_ID = {"type": "string", "pattern": "^[0-9a-hj-km-np-tv-z]{13}$"}
+_placeholder = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Draw the document of these calls."""
+    operations = list(operations)
+    schemas = Schemas(operations)
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        path = paths.setdefault(_placeholder.sub(r"{\1}", operation.path), {})
+        path[operation.method.lower()] = _describe(operation, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Fairway", "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+class Schemas:
+    """The schemas of every type the table names."""
+
+    def __init__(self, operations: list[Operation]) -> None:
+        named: list[Any] = [Problem]
+        for operation in operations:
+            named += [operation.query, *(x for x in (operation.body, operation.answer) if x is not None)]
+        schemas, components = msgspec.json.schema_components(named, ref_template=REF)
+        self._by_type = {repr(type): schema for type, schema in zip(named, schemas, strict=True)}
+        queries = {operation.query.__name__ for operation in operations}
+        self._queries = {name: components[name] for name in queries}
+        self.components = {name: schema for name, schema in components.items() if name not in queries}
+
+    def of(self, type: Any) -> dict[str, Any]:
+        """Return a type's schema, or a reference to it."""
+        return self._by_type[repr(type)]
+
+    def parameters(self, query: type[msgspec.Struct]) -> Iterator[dict[str, Any]]:
+        """Return the query parameters that a struct stands for."""
+        for name, schema in self._queries[query.__name__].get("properties", {}).items():
+            yield {"name": name, "in": "query", "required": False, "schema": schema}
+
+
+def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    parameters = [*_path_parameters(operation), *schemas.parameters(operation.query), *_headers(operation)]
+    described: dict[str, Any] = {
+        "operationId": operation.act.__name__,
+        "summary": operation.summary,
+        "responses": _responses(operation, schemas),
+    }
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        content = {"application/json": {"schema": schemas.of(operation.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _path_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
+    for name in _placeholder.findall(operation.path):
+        schema = JOB_ID if name == "id" else {"type": "string", "minLength": 1}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
+    for name, meaning in operation.headers:
+        schema = {"type": "string"}
+        yield {"name": name, "in": "header", "required": False, "description": meaning, "schema": schema}
+
+
+def _responses(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status in (operation.status, *operation.others):
+        responses[str(status)] = {"description": TITLES[status], **_content(operation, schemas, status)}
+    refusals = {400, 422, 503, *operation.errors, *((413, 415) if operation.body is not None else ())}
+    for status in sorted(refusals):
+        responses[str(status)] = {"description": TITLES[status], **_problem(schemas)}
+    if operation.path == "/readyz":
+        responses["503"] = {"description": TITLES[503], **_content(operation, schemas, 503)}
+    responses["default"] = {"description": "Refused", **_problem(schemas)}
+    return responses
+
+
+def _content(operation: Operation, schemas: Schemas, status: int) -> dict[str, Any]:
+    if status == 204:
+        return {}
+    schema = {"type": "string"} if operation.answer is None else schemas.of(operation.answer)
+    return {"content": {operation.media: {"schema": schema}}}
+
+
+def _problem(schemas: Schemas) -> dict[str, Any]:
+    return {"content": {"application/problem+json": {"schema": schemas.of(Problem)}}}

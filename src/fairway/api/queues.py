@@ -1,0 +1,117 @@
+"""Queues: the tree with its live numbers, and the settings of each node."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from fairway.api.answers import Answer, answer_json
+from fairway.api.operation import Call, Operation
+from fairway.errors import InvalidRequest, NotFound
+from fairway.names import check_queue, check_text
+from fairway.shapes import Jobs, Queue, Queues
+from fairway.spec import Limit, ShortText
+from fairway.views import job_view, queue_view
+
+
+class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What to set; null takes a setting away."""
+
+    limit: Limit | UnsetType | None = UNSET
+    paused: bool | UnsetType = UNSET
+    discipline: ShortText | UnsetType | None = UNSET
+
+
+class NextQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """How many."""
+
+    n: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+async def list_queues(call: Call) -> Answer:
+    """Show the tree."""
+    return answer_json({"queues": [queue_view(queue) for queue in await call.desk.queues()]})
+
+
+async def show_queue(call: Call) -> Answer:
+    """Show one queue."""
+    path = _path(call)
+    for queue in await call.desk.queues():
+        if queue.path == path:
+            return answer_json(queue_view(queue))
+    raise NotFound(f"there is no queue {path!r}; it exists from its first job or setting on")
+
+
+async def put_queue(call: Call) -> Answer:
+    """Set exactly these settings."""
+    return await _set(call, replace=True)
+
+
+async def patch_queue(call: Call) -> Answer:
+    """Change the settings that are named."""
+    return await _set(call, replace=False)
+
+
+async def delete_queue(call: Call) -> Answer:
+    """Forget an empty queue."""
+    await call.desk.delete_queue(_path(call))
+    return Answer(204, b"")
+
+
+async def next_jobs(call: Call) -> Answer:
+    """Show the order in which jobs will begin."""
+    asked: NextQuery = call.query
+    ids = await call.desk.next_jobs(_path(call), asked.n)
+    found = {job.id: job for job in await call.desk.store.find_jobs(ids)}
+    now = time.time_ns() // 1000
+    jobs = [job_view(found[job_id], now) for job_id in ids if job_id in found]
+    return answer_json({"jobs": jobs, "next": None, "total": None})
+
+
+async def _set(call: Call, *, replace: bool) -> Answer:
+    path = _path(call)
+    changes = _changes(call.body)
+    if not changes and not replace:
+        raise InvalidRequest("name at least one setting to change")
+    return answer_json(queue_view(await call.desk.set_queue(path, changes, replace=replace)))
+
+
+def _changes(asked: SettingsChanges) -> dict[str, Any]:
+    changes = {
+        name: value
+        for name in SettingsChanges.__struct_fields__
+        if (value := getattr(asked, name)) is not UNSET
+    }
+    if changes.get("discipline") is not None:
+        check_text(changes["discipline"], "discipline")
+    return changes
+
+
+def _path(call: Call) -> str:
+    return check_queue(call.path["path"], "path")
+
+
+OPERATIONS = [
+    Operation("GET", "/v1/queues", list_queues, "Show the queue tree", answer=Queues),
+    # Stands before the calls on a queue, whose path would take it in.
+    Operation(
+        "GET", "/v1/queues/{path:path}/-/next", next_jobs, "Show the order in which jobs will begin",
+        answer=Jobs, query=NextQuery, errors=(404,),
+    ),
+    Operation("GET", "/v1/queues/{path:path}", show_queue, "Show a queue", answer=Queue, errors=(404,)),
+    Operation(
+        "PUT", "/v1/queues/{path:path}", put_queue, "Set a queue's settings; those not named are forgotten",
+        answer=Queue, body=SettingsChanges, errors=(404, 409),
+    ),
+    Operation(
+        "PATCH", "/v1/queues/{path:path}", patch_queue, "Change some of a queue's settings",
+        answer=Queue, body=SettingsChanges, errors=(404, 409),
+    ),
+    Operation(
+        "DELETE", "/v1/queues/{path:path}", delete_queue, "Forget an empty queue",
+        status=204, errors=(404, 409),
+    ),
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""Counts of requests by method, route and status, and the numbers page for Prometheus.
+
+Routes are counted by their templates, and unknown paths and methods as one, so that no caller can make
+the page grow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "WEBSOCKET"})
+
+_name = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+class Tally:
+    """Counts requests; touched from one loop."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+
+    def count(self, method: str, route: str | None, status: int) -> None:
+        """Count one answered request."""
+        known = method if method in METHODS else "OTHER"
+        self.requests[known, route or "unknown", status] += 1
+
+    def lines(self) -> Iterator[str]:
+        """Write the counts as Prometheus reads them."""
+        yield "# TYPE fairway_http_requests_total counter"
+        for (method, route, status), count in sorted(self.requests.items()):
+            labels = f'method="{method}",route="{route}",code="{status}"'
+            yield f"fairway_http_requests_total{{{labels}}} {count}"
+
+
+def number_lines(numbers: Mapping[str, float]) -> Iterator[str]:
+    """Write a node's numbers; a name may bring labels along, as in `jobs{state="running"}`."""
+    typed: set[str] = set()
+    for key, value in sorted(numbers.items()):
+        match = _name.match(key)
+        if not match:
+            continue
+        name = match[0] if match[0].startswith("fairway_") else f"fairway_{match[0]}"
+        if name not in typed:
+            typed.add(name)
+            yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
+        yield f"{name}{key[match.end() :]} {value}"

@@ -1,0 +1,83 @@
+"""What every command that talks to a node shares: where the node is, who asks, and `--json`.
+
+The options are accepted at every level, `fairway --json jobs list` as well as `fairway jobs list --json`;
+the innermost one given wins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from fairway.client.http import Transport
+
+DEFAULT_URL = "http://127.0.0.1:8899"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Call:
+    """How to reach the node and how to answer; filled while the command line is read, one per run."""
+
+    def __init__(self) -> None:
+        self.url = os.environ.get("FAIRWAY_URL") or DEFAULT_URL
+        self.token = os.environ.get("FAIRWAY_TOKEN") or None
+        self.json = False
+
+    def transport(self) -> Transport:
+        """Return a connection to the node, which the caller closes by leaving the process."""
+        from fairway.client.http import Transport  # httpx is too slow to load for `--help`
+
+        return Transport(self.url, self.token)
+
+
+def current() -> Call:
+    """Return the call of the command that runs."""
+    return click.get_current_context().ensure_object(Call)
+
+
+def talks(command: Command) -> Command:
+    """Give a command `--url`, `--token` and `--json`."""
+    return _url(_token(answers(command)))
+
+
+def answers(command: Command) -> Command:
+    """Give a command `--json` alone."""
+    return _json(command)
+
+
+def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Note an option in the call, unless it was not given here."""
+    call = context.ensure_object(Call)
+    if value not in (None, False) and parameter.name:
+        setattr(call, parameter.name, value)
+
+
+_url = click.option(
+    "--url", metavar="URL", expose_value=False, callback=keep, help="Where a node is.  [FAIRWAY_URL]"
+)
+_token = click.option(
+    "--token", metavar="TOKEN", expose_value=False, callback=keep, help="Who asks.  [FAIRWAY_TOKEN]"
+)
+_json = click.option(
+    "--json", is_flag=True, expose_value=False, callback=keep, help="Answer with one JSON document."
+)
+
+
+def part(text: str) -> str:
+    """Write a name as one part of a path, so that no `/`, `?` or `#` in it changes where the call goes."""
+    from urllib.parse import quote
+
+    # An empty name, or one of dots, would be folded away by the client and hit the list above it.
+    if text.strip(".") == "":
+        raise click.UsageError(f"{text!r} is no name")
+    return quote(text, safe="")
+
+
+def path(text: str) -> str:
+    """Write a queue's path as part of an address."""
+    return "/".join(part(segment) for segment in text.split("/"))

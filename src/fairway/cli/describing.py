@@ -1,0 +1,114 @@
+"""A job in words: what it does, why it waits, how it ended."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from fairway.cli.moments import between, exact, show_seconds
+
+Job = Mapping[str, Any]
+
+ENDED = frozenset({"succeeded", "failed", "cancelled", "unknown"})
+
+
+def what(job: Job) -> str:
+    """Say what a job does: its command line, or its task with its arguments."""
+    work = job.get("work")
+    if isinstance(work, Mapping):
+        return _what_work(work)
+    given = [json.dumps(value) for value in job.get("args") or []]
+    given += [f"{name}={json.dumps(value)}" for name, value in (job.get("kwargs") or {}).items()]
+    return f"{job.get('task')}({', '.join(given)})"
+
+
+def _what_work(work: Mapping[str, Any]) -> str:
+    steps = work.get("run")
+    if isinstance(steps, list) and all(isinstance(step, list) for step in steps):
+        return " ; ".join(shlex.join(str(part) for part in step) for step in steps)
+    return json.dumps(work)
+
+
+def why(job: Job) -> str | None:
+    """Say why a waiting job waits, or None if it does not or nobody knows."""
+    waiting = job.get("waiting")
+    if not isinstance(waiting, Mapping):
+        return None
+    return str(waiting.get("detail") or waiting.get("reason"))
+
+
+def how(job: Job) -> str:
+    """Say how a job ended, in a few words: `succeeded in 2 s`, `failed (timeout): ...`."""
+    state, outcome = job["state"], job.get("outcome") or {}
+    took = between(job.get("started_at"), job.get("ended_at"))
+    text = f"{state} in {took}" if took else str(state)
+    if state == "succeeded" or not outcome:
+        return text
+    reason, error = outcome.get("reason"), outcome.get("error") or {}
+    said = ": ".join(str(part) for part in (error.get("type"), error.get("message")) if part)
+    said = said.removeprefix(f"{str(state).capitalize()}: ")
+    return text + (f" ({reason})" if reason and reason != state else "") + (f": {said}" if said else "")
+
+
+def value_of(job: Job) -> Any:
+    """Return what a job returned."""
+    return (job.get("outcome") or {}).get("value")
+
+
+def traceback_of(job: Job) -> str | None:
+    """Return the last traceback of a job, if it left one."""
+    error = (job.get("outcome") or {}).get("error") or job.get("last_error")
+    return error.get("traceback") or None if isinstance(error, Mapping) else None
+
+
+def facts(job: Job) -> list[tuple[str, Any]]:
+    """Return what there is to know of a job, most important first."""
+    return [
+        ("job", job["id"]),
+        ("state", job["state"]),
+        ("cancelling", "asked to stop" if job.get("cancelling") else None),
+        ("does", what(job)),
+        ("queue", job["queue"]),
+        ("position", _position(job)),
+        ("flow", job.get("flow")),
+        ("priority", job.get("priority") or None),
+        ("tags", ", ".join(job.get("tags") or [])),
+        ("unique", job.get("unique")),
+        ("delivery", str(job.get("delivery", "")).replace("_", " ")),
+        ("attempt", _attempts(job)),
+        ("timeout", show_seconds(job.get("timeout"))),
+        ("worker", job.get("worker")),
+        ("created", exact(job.get("created_at"))),
+        ("due", exact(job.get("run_at")) if job["state"] == "scheduled" else None),
+        ("started", exact(job.get("started_at"))),
+        ("ended", exact(job.get("ended_at"))),
+        ("outcome", how(job) if job["state"] in ENDED else None),
+        ("last error", _last_error(job)),
+        ("value", json.dumps(value_of(job)) if job["state"] == "succeeded" else None),
+    ]
+
+
+def _position(job: Job) -> str | None:
+    ahead = job.get("position")
+    if ahead is None:
+        return None
+    if ahead == 0:
+        return "next in its line"
+    return f"{ahead} due {'job' if ahead == 1 else 'jobs'} ahead of it"
+
+
+def _last_error(job: Job) -> str | None:
+    error = job.get("last_error")
+    if not isinstance(error, Mapping):
+        return None
+    return ": ".join(str(error[key]) for key in ("type", "message") if error.get(key)) or None
+
+
+def _attempts(job: Job) -> str:
+    text = str(job.get("attempt", 0))
+    bound, crashes, generation = job.get("max_attempts"), job.get("crashes"), job.get("generation")
+    text += f", {job.get('tries', 0)} of {bound} tries used" if bound else ""
+    text += f", {crashes} crashed" if crashes else ""
+    return text + (f", retried {generation} times by hand" if generation else "")

@@ -1,0 +1,65 @@
+"""`fairway init`: create the database before the first start."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from fairway.cli.output import clean, say
+from fairway.errors import StoreUnusable
+from fairway.places import data_directory, sqlite_file
+
+MAGIC = b"SQLite format 3\0"
+
+
+@click.command()
+@click.option("--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db")
+def init(database: str | None) -> None:
+    """Create a database file, or bring an older one of ours up to date.
+
+    `fairway up` does the same by itself; this is for those who set permissions in between. A file that is
+    not Fairway's is left as it is.
+    """
+    file = sqlite_file(database) if database else data_directory() / "fairway.db"
+    existed = file.exists()
+    refuse_foreign(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    asyncio.run(_open(file))
+    state = "is ready" if existed else "was created"
+    say(clean(f"{file} {state}; start with: fairway up --database sqlite:///{file}"))
+
+
+def refuse_foreign(file: Path) -> None:
+    """Refuse a file that is something else, before a database library touches it."""
+    if not file.exists():
+        return
+    if not file.is_file():
+        raise StoreUnusable(f"{file} is not a file; name one that is, or a new one")
+    with file.open("rb") as opened:
+        start = opened.read(len(MAGIC))
+    if start and start != MAGIC:
+        raise StoreUnusable(f"{file} is no database and is left as it is; name a new file")
+    if start:
+        _refuse_foreign_tables(file)
+
+
+def _refuse_foreign_tables(file: Path) -> None:
+    import apsw
+
+    from fairway.stores.sqlite.connection import plain_errors
+    from fairway.stores.sqlite.migrate import check_version
+
+    # Read-only: the store's own way to open a file turns it to WAL mode first, whoever's it is.
+    with plain_errors(file), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
+        check_version(opened, file)
+
+
+async def _open(file: Path) -> None:
+    from fairway.stores.sqlite.store import SqliteStore
+
+    store = SqliteStore(file)
+    await store.open()
+    await store.close()

@@ -1,0 +1,140 @@
+"""`fairway jobs`: find, watch and steer jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairway.cli import actions, describing, moments
+from fairway.cli.calling import current, part, talks
+from fairway.cli.following import follow_log, print_log, wait_for
+from fairway.cli.output import clean, remark, say, show_facts, show_json, show_table
+from fairway.cli.parsing import duration
+
+#: The most jobs that are asked for in one call; more are fetched page by page.
+PAGE = 200
+MOST = 10_000
+
+
+@click.group()
+@talks
+def jobs() -> None:
+    """Find, watch and steer jobs.
+
+    A QUERY is made of terms such as `state:failed queue:acme/* task:send age:>10m`; all must hold.
+    """
+
+
+@jobs.command("list")
+@click.argument("query", nargs=-1)
+@click.option("--limit", type=click.IntRange(1, MOST), default=50, show_default=True, help="The most jobs.")
+@click.option("--sort", metavar="[-]FIELD", help="Order, such as -created_at (the default) or priority.")
+@talks
+def list_jobs(query: tuple[str, ...], limit: int, sort: str | None) -> None:
+    """List the jobs that match QUERY, newest first."""
+    answer = fetch(" ".join(query), limit, sort)
+    if current().json:
+        show_json(answer)
+        return
+    headings = ("id", "state", "queue", "does", "attempt", "created", "note")
+    show_table(headings, map(_row, answer["jobs"]), "no jobs")
+    if answer.get("next"):
+        total = answer.get("total")
+        remark(f"{len(answer['jobs'])} of {total or 'more'}; --limit shows more, a QUERY fewer")
+
+
+def fetch(query: str, limit: int, sort: str | None) -> dict[str, Any]:
+    """Return up to *limit* jobs as one answer, fetched page by page."""
+    transport = current().transport()
+    params: dict[str, Any] = {"q": query or None, "sort": sort, "limit": min(limit, PAGE)}
+    answer: dict[str, Any] = transport.call("GET", "/jobs", params=params)
+    while answer.get("next") and len(answer["jobs"]) < limit:
+        params |= {"cursor": answer["next"], "limit": min(limit - len(answer["jobs"]), PAGE)}
+        page = transport.call("GET", "/jobs", params=params)
+        answer["jobs"] += page["jobs"]
+        answer["next"] = page.get("next")
+    return answer
+
+
+def _row(job: describing.Job) -> tuple[object, ...]:
+    note = describing.why(job) or (job.get("worker") if job["state"] == "running" else None)
+    if job["state"] in {"failed", "cancelled", "unknown"}:
+        note = describing.how(job)
+    created = moments.relative(job.get("created_at"))
+    return (
+        job["id"],
+        job["state"],
+        job["queue"],
+        _short(describing.what(job)),
+        job.get("attempt", 0),
+        created,
+        _short(note or "", 80),
+    )
+
+
+def _short(text: str, width: int = 50) -> str:
+    text = text.partition("\n")[0]
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@talks
+def show(job_id: str) -> None:
+    """Show one job; of a waiting one, why it waits comes first."""
+    job = current().transport().call("GET", f"/jobs/{part(job_id)}")
+    if current().json:
+        show_json(job)
+        return
+    reason = describing.why(job)
+    if reason:
+        say(f"waits: {clean(reason)}")
+    show_facts(describing.facts(job))
+    traceback = describing.traceback_of(job)
+    if traceback:
+        say("\n" + clean(traceback, keep="\n\t").rstrip())
+
+
+@jobs.command()
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--timeout", callback=duration, metavar="duration", help="Give up after so long.")
+@talks
+def wait(job_ids: tuple[str, ...], timeout: float | None) -> int:
+    """Wait until all these jobs ended; the exit code is 0 if all of them succeeded."""
+    ended = wait_for(current().transport(), job_ids, timeout)
+    if current().json:
+        show_json(ended[0] if len(job_ids) == 1 else {"jobs": ended})
+    else:
+        for job in ended:
+            say(clean(f"{job['id']}  {describing.how(job)}"))
+    return 0 if all(job["state"] == "succeeded" for job in ended) else 1
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ended.")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt; default: the latest with output.")
+@click.option("--raw", is_flag=True, help="As it was written, control characters too.")
+@talks
+def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
+    """Print what a job wrote; when following, its stdout to stdout and its stderr to stderr."""
+    write_log = follow_log if follow else print_log
+    write_log(current().transport(), job_id, attempt, raw)
+
+
+@jobs.command()
+@actions.selects
+@click.option("--force", is_flag=True, help="Kill what runs at once instead of asking it first.")
+@talks
+def cancel(targets: tuple[str, ...], all_matching: bool, yes: bool, force: bool) -> int:
+    """Cancel jobs: those that wait never begin, those that run are stopped."""
+    return actions.act(actions.cancelling(force), targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@talks
+def retry(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+    """Try ended jobs again, with all their tries."""
+    return actions.act(actions.RETRYING, targets, all_matching=all_matching, yes=yes)

@@ -1,0 +1,69 @@
+"""Values on the command line: durations, times, JSON. A wrong one is a usage error, before any call.
+
+Each function is a callback of an option; None means that the option was not given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairway.errors import InvalidRequest
+from fairway.times import parse_duration, parse_time
+
+
+def duration(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read `90s`, `5m`, `2h`, `1d` or seconds."""
+    try:
+        return None if text is None else parse_duration(text, parameter.opts[0])
+    except InvalidRequest as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def moment(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Read an RFC 3339 time with a zone; returns the text once it is known to be one."""
+    try:
+        if text is not None:
+            parse_time(text, parameter.opts[0])
+    except InvalidRequest as error:
+        raise click.BadParameter(str(error)) from None
+    return text
+
+
+def json_list(_: click.Context, __: click.Parameter, text: str | None) -> list[Any] | None:
+    """Read a JSON list."""
+    value = None if text is None else _json(text)
+    if text is not None and not isinstance(value, list):
+        raise click.BadParameter(f"""{text[:60]!r} is no list; write one such as '[1, "x"]'""")
+    return value
+
+
+def json_object(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, Any] | None:
+    """Read a JSON object."""
+    value = None if text is None else _json(text)
+    if text is not None and not isinstance(value, dict):
+        raise click.BadParameter(f"""{text[:60]!r} is no object; write one such as '{{"to": "x"}}'""")
+    return value
+
+
+def _json(text: str) -> Any:
+    try:
+        return read_json(text.encode("utf-8", "surrogateescape"))
+    except InvalidRequest as error:
+        raise click.BadParameter(f"{text[:60]!r} {error}") from None
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON as strictly as the node does; the error begins behind the name of what was read."""
+    from fairway.strict import strict_json
+
+    try:
+        return strict_json(text)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.detail.removeprefix("the body ")) from None
+
+
+def split_commas(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Cut `a,b` into its parts; empty parts are dropped."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())

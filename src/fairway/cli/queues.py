@@ -1,0 +1,186 @@
+"""`fairway queues`: the tree with its live numbers, and its settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from fairway.cli.calling import current, part, path, talks
+from fairway.cli.describing import what
+from fairway.cli.moments import show_seconds
+from fairway.cli.output import clean, say, show_facts, show_json, show_table
+
+NEXT_SHOWN = 10
+
+
+@click.group()
+@talks
+def queues() -> None:
+    """List queues, set their limits, pause and resume them.
+
+    A queue is named by its path, such as acme/emails. What is set there holds for all below it.
+    """
+
+
+@queues.command("list")
+@talks
+def list_queues() -> None:
+    """List the tree, parents before children."""
+    answer = current().transport().call("GET", "/queues")
+    if current().json:
+        show_json(answer)
+        return
+    headings = ("queue", "waiting", "scheduled", "running", "limit", "oldest wait", "settings", "held up by")
+    show_table(headings, map(_row, answer["queues"]), "no queues yet; one exists from its first job on")
+
+
+def _row(queue: dict[str, Any]) -> tuple[object, ...]:
+    settings = dict(queue.get("settings") or {})
+    limit = settings.pop("limit", None)
+    return (
+        queue["path"],
+        queue.get("waiting", 0),
+        queue.get("scheduled", 0),
+        queue.get("running", 0),
+        limit,
+        show_seconds(queue.get("oldest_wait")),
+        _settings(settings),
+        queue.get("limited_by"),
+    )
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    words = []
+    for name, value in settings.items():
+        if value is True:
+            words.append(name)
+        elif value not in (None, False):
+            words.append(f"{name}={value}")
+    return " ".join(words)
+
+
+@queues.command()
+@click.argument("queue")
+@talks
+def show(queue: str) -> None:
+    """Show one queue and which of its jobs begin next."""
+    transport = current().transport()
+    found = transport.call("GET", f"/queues/{path(queue)}")
+    if current().json:
+        show_json(found)
+        return
+    _show(found)
+    coming = transport.call("GET", f"/queues/{path(queue)}/-/next", params={"n": NEXT_SHOWN})
+    for number, job in enumerate(coming["jobs"], start=1):
+        say(clean(f"next {number:>2}      {job['id']}  {what(job)}"))
+
+
+def _show(queue: dict[str, Any]) -> None:
+    settings = dict(queue.get("settings") or {})
+    show_facts(
+        [
+            ("queue", queue["path"]),
+            ("waiting", queue.get("waiting")),
+            ("scheduled", queue.get("scheduled")),
+            ("running", queue.get("running")),
+            ("limit", "none" if settings.get("limit") is None else settings["limit"]),
+            ("paused", "yes" if settings.get("paused") else "no"),
+            ("discipline", settings.get("discipline")),
+            ("oldest wait", show_seconds(queue.get("oldest_wait"))),
+            ("held up by", queue.get("limited_by")),
+        ]
+    )
+
+
+@queues.command("set")
+@click.argument("queue")
+@click.argument("changes", metavar="KEY=VALUE...", nargs=-1, required=True)
+@talks
+def set_queue(queue: str, changes: tuple[str, ...]) -> None:
+    """Change settings, live: limit=3, limit=none, paused=true, discipline=fifo."""
+    _patch(queue, dict(read_change(change) for change in changes))
+
+
+def read_change(text: str) -> tuple[str, Any]:
+    """Read `key=value`: none, true, false, a number or a text."""
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[a-z_]+", key):
+        raise click.UsageError(f"{text!r} is no setting; write KEY=VALUE, such as limit=3")
+    words: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
+    if value.lower() in words:
+        return key, words[value.lower()]
+    return key, int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+
+
+@queues.command()
+@click.argument("queue")
+@talks
+def pause(queue: str) -> None:
+    """Let nothing begin in a queue and below it; what runs goes on."""
+    _patch(queue, {"paused": True})
+
+
+@queues.command()
+@click.argument("queue")
+@talks
+def resume(queue: str) -> None:
+    """Let a paused queue go on."""
+    _patch(queue, {"paused": False})
+
+
+def _patch(queue: str, changes: dict[str, Any]) -> None:
+    answer = current().transport().call("PATCH", f"/queues/{path(queue)}", body=changes)
+    if current().json:
+        show_json(answer)
+    else:
+        _show(answer)
+
+
+@queues.command()
+@click.argument("queue")
+@talks
+def delete(queue: str) -> None:
+    """Forget an empty queue and its settings."""
+    answer = current().transport().call("DELETE", f"/queues/{path(queue)}")
+    if current().json:
+        show_json(answer)
+    else:
+        say(clean(f"queue {queue} is forgotten"))
+
+
+@queues.command()
+@click.argument("queue", metavar="QUEUE|GLOB")
+@click.argument("worker")
+@talks
+def attach(queue: str, worker: str) -> None:
+    """Let a worker take jobs of a queue."""
+    globs = _globs(worker)
+    _attach(worker, globs if queue in globs else [*globs, queue])
+
+
+@queues.command()
+@click.argument("queue", metavar="QUEUE|GLOB")
+@click.argument("worker")
+@talks
+def detach(queue: str, worker: str) -> None:
+    """Let a worker take no more jobs of a queue; what runs goes on."""
+    globs = _globs(worker)
+    if queue not in globs:
+        attached = ", ".join(globs) or "nothing"
+        raise click.ClickException(f"{worker} is not attached to {queue!r} by that name, but to: {attached}")
+    _attach(worker, [glob for glob in globs if glob != queue])
+
+
+def _globs(worker: str) -> list[str]:
+    found = current().transport().call("GET", f"/workers/{part(worker)}")
+    return list(found.get("queues") or [])
+
+
+def _attach(worker: str, globs: list[str]) -> None:
+    answer = current().transport().call("PATCH", f"/workers/{part(worker)}", body={"queues": globs})
+    if current().json:
+        show_json(answer)
+    else:
+        say(clean(f"{worker} takes jobs of: {', '.join(answer.get('queues') or globs) or 'nothing'}"))

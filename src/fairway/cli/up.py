@@ -1,0 +1,69 @@
+"""`fairway up`: a node and a worker on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairway.cli.machine import check_apps, executes
+from fairway.cli.output import clean, say
+from fairway.cli.parsing import split_commas
+
+DEFAULT_LISTEN = "127.0.0.1:8899"
+
+
+@click.command()
+@click.option("--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db")
+@click.option("--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT", help="0: any port.")
+@executes
+@click.option("--no-worker", is_flag=True, help="The node alone.")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go.")
+def up(
+    database: str | None,
+    listen: str,
+    name: str | None,
+    slots: int | None,
+    tags: tuple[str, ...],
+    queues: tuple[str, ...],
+    apps: tuple[str, ...],
+    async_per_slot: int,
+    no_worker: bool,
+    data_dir: Path | None,
+) -> int:
+    """Start a node and a worker on this machine; Ctrl-C stops both.
+
+    Nothing else needs to run. Jobs are kept in one SQLite file, `fairway.db` in the data directory
+    (--data-dir, else $FAIRWAY_HOME, else ~/.local/share/fairway) unless --database or
+    $FAIRWAY_DATABASE names another, and survive a restart.
+    """
+    check_listen(listen)
+    check_apps(apps)
+    from fairway.node.app import NodeOptions, run_node
+
+    options = NodeOptions(
+        database=database or "",
+        listen=listen,
+        name=name,
+        slots=slots,
+        tags=tags,
+        queues=split_commas(queues),
+        apps=apps,
+        worker=not no_worker,
+        async_per_slot=async_per_slot,
+        data_dir=data_dir,
+    )
+    options.check()
+    return run_node(options, announce)
+
+
+def announce(line: str) -> None:
+    """Show a line of the node's at once, also through a pipe."""
+    say(clean(line))
+
+
+def check_listen(listen: str) -> None:
+    """Refuse an address that cannot be one."""
+    host, _, port = listen.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise click.UsageError(f"--listen {listen!r} is no address; write HOST:PORT, as {DEFAULT_LISTEN}")

@@ -1,0 +1,113 @@
+"""`fairway workers`: who executes, how busy they are; drain and resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairway.cli.calling import current, part, talks
+from fairway.cli.moments import exact, relative, show_seconds
+from fairway.cli.output import clean, say, show_facts, show_json, show_table
+
+
+@click.group()
+@talks
+def workers() -> None:
+    """List workers; drain them before you stop them, resume them after."""
+
+
+@workers.command("list")
+@talks
+def list_workers() -> None:
+    """List the workers that are there."""
+    answer = current().transport().call("GET", "/workers")
+    if current().json:
+        show_json(answer)
+        return
+    headings = ("worker", "state", "slots", "busy", "running", "queues", "tags", "joined", "last beat")
+    empty = "no workers; start one with `fairway worker --join URL`"
+    show_table(headings, map(_row, answer["workers"]), empty)
+
+
+def _row(worker: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        worker["name"],
+        worker["state"],
+        worker["slots"],
+        _busy(worker),
+        worker.get("running", 0),
+        _joined(worker.get("queues")),
+        _joined(worker.get("tags")),
+        relative(worker.get("joined_at")),
+        show_seconds(worker.get("last_beat_seconds")),
+    )
+
+
+def _busy(worker: dict[str, Any]) -> str:
+    return f"{worker.get('busy') or 0:.1f}".removesuffix(".0")
+
+
+def _joined(names: Any) -> str:
+    return ", ".join(str(name) for name in names or [])
+
+
+@workers.command()
+@click.argument("name")
+@talks
+def show(name: str) -> None:
+    """Show one worker."""
+    _show(current().transport().call("GET", f"/workers/{part(name)}"))
+
+
+def _show(worker: dict[str, Any]) -> None:
+    if current().json:
+        show_json(worker)
+        return
+    facts = worker.get("facts") or {}
+    show_facts(
+        [
+            ("worker", worker["name"]),
+            ("state", worker["state"]),
+            ("slots", f"{_busy(worker)} of {worker['slots']} busy, {worker.get('running', 0)} attempts"),
+            ("queues", _joined(worker.get("queues")) or "none"),
+            ("tags", _joined(worker.get("tags"))),
+            ("adapters", _joined(worker.get("adapters"))),
+            ("tasks", _joined(_task_names(worker))),
+            ("joined", exact(worker.get("joined_at"))),
+            ("last beat", f"{show_seconds(worker.get('last_beat_seconds') or 0.0)} ago"),
+            ("incarnation", worker.get("incarnation")),
+            ("version", worker.get("version")),
+            *((f"  {key}", value) for key, value in sorted(facts.items())),
+        ]
+    )
+
+
+def _task_names(worker: dict[str, Any]) -> list[str]:
+    return [task["name"] if isinstance(task, dict) else str(task) for task in worker.get("tasks") or []]
+
+
+@workers.command()
+@click.argument("name")
+@talks
+def drain(name: str) -> None:
+    """Give a worker no more jobs; what runs there goes on to its end."""
+    _steer(name, draining=True)
+
+
+@workers.command()
+@click.argument("name")
+@talks
+def resume(name: str) -> None:
+    """Give a drained worker jobs again."""
+    _steer(name, draining=False)
+
+
+def _steer(name: str, *, draining: bool) -> None:
+    answer = current().transport().call("PATCH", f"/workers/{part(name)}", body={"draining": draining})
+    if current().json:
+        show_json(answer)
+    elif draining:
+        say(clean(f"{name} takes no more jobs; {answer.get('running', 0)} still run there"))
+    else:
+        say(clean(f"{name} takes jobs again"))

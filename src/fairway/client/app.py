@@ -1,0 +1,195 @@
+"""The App: the tasks of a program and its way to the scheduler.
+
+Made at import time by every program that submits and by every worker, so making one opens nothing and
+imports little.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from fairway.client.handle import Handle
+from fairway.client.options import TaskOptions, checked
+from fairway.client.request import JobRequest
+from fairway.client.task import AsyncTask, Task, name_of
+from fairway.errors import Conflict, InvalidRequest
+from fairway.names import check_task
+
+if TYPE_CHECKING:
+    from fairway.client.channel import Channel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Where `fairway up` listens unless told otherwise.
+DEFAULT_URL = "http://127.0.0.1:8899"
+MOST_BATCH = 10_000
+
+
+class Registers(Protocol):
+    """What `@app.task(...)` returns: a decorator that keeps the function's type."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class App:
+    """A program's tasks. Reaches a node at *url*, or the file of *database* directly.
+
+    Given neither: FAIRWAY_URL, then FAIRWAY_DATABASE, then http://127.0.0.1:8899. *queue* is where jobs of
+    tasks go that name none.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        database: str | None = None,
+        token: str | None = None,
+        queue: str | None = None,
+    ) -> None:
+        if url and database:
+            raise InvalidRequest("give url or database, not both", field="database")
+        self._url, self._database, self._token = url, database, token
+        self._defaults = {} if queue is None else checked({"queue": queue}, TaskOptions)
+        self._channel: Channel | None = None
+        self._pid = os.getpid()
+        self.tasks: dict[str, Task[..., Any]] = {}
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(self, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Registers: ...
+    def task(self, function: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a task: `@app.task`, or `@app.task(queue="acme/emails", timeout=30)`."""
+        given = {**self._defaults, **checked(options, TaskOptions)}
+        if function is not None:
+            return self._register(function, name, given)
+        return lambda decorated: self._register(decorated, name, given)
+
+    def submit(self, request: JobRequest[R], *, connection: Any = None) -> Handle[R]:
+        """Submit one job that `task.job(...)` made; with *connection* in the caller's own transaction."""
+        if connection is not None:
+            from fairway.client.transaction import submit_inside
+
+            job = submit_inside(connection, [request], self._database_given())[0]
+        else:
+            job = self.channel.submit([request])[0]
+        return Handle(self, job, request.task)
+
+    async def asubmit(self, request: JobRequest[R]) -> Handle[R]:
+        """Do the same without blocking the event loop."""
+        return Handle(self, (await self.channel.asubmit([request]))[0], request.task)
+
+    def submit_many(self, requests: Iterable[JobRequest[R]], *, batch: int = 5000) -> list[Handle[R]]:
+        """Submit many jobs, one round trip per *batch*; each batch is accepted whole or not at all."""
+        handles: list[Handle[R]] = []
+        for several in _batches(requests, batch):
+            handles += self._handles(several, self.channel.submit(several))
+        return handles
+
+    async def asubmit_many(self, requests: Iterable[JobRequest[R]], *, batch: int = 5000) -> list[Handle[R]]:
+        """Do the same without blocking the event loop."""
+        handles: list[Handle[R]] = []
+        for several in _batches(requests, batch):
+            handles += self._handles(several, await self.channel.asubmit(several))
+        return handles
+
+    def get(self, job: str) -> Handle[Any]:
+        """Return a handle on a job by its id; raises NotFound."""
+        return Handle(self, self.channel.get(_checked_id(job), 0))
+
+    async def aget(self, job: str) -> Handle[Any]:
+        """Do the same without blocking the event loop."""
+        return Handle(self, await self.channel.aget(_checked_id(job), 0))
+
+    def events(self, query: str = "", after: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield events as they happen, for ever; resumes behind the last one when a connection breaks."""
+        return self.channel.events(query, after)
+
+    def aevents(self, query: str = "", after: str | None = None) -> AsyncIterator[dict[str, Any]]:
+        """Do the same without blocking the event loop."""
+        return self.channel.aevents(query, after)
+
+    @property
+    def channel(self) -> Channel:
+        """The way to the scheduler, opened by its first call."""
+        if self._channel is None or self._pid != os.getpid():
+            # A forked child must not speak on its parent's sockets, nor touch its open database.
+            self._channel, self._pid = self._open_channel(), os.getpid()
+        return self._channel
+
+    def close(self) -> None:
+        """Let go of connections and files; the next call opens them again."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def _open_channel(self) -> Channel:
+        database = self._database_given()
+        if database is not None:
+            from fairway.client.direct import DirectChannel
+
+            return DirectChannel(database, self._token_given())
+        from fairway.client.remote import RemoteChannel
+
+        url = self._url or os.environ.get("FAIRWAY_URL") or DEFAULT_URL
+        return RemoteChannel(url, self._token_given())
+
+    def _database_given(self) -> str | None:
+        if self._database or self._url or os.environ.get("FAIRWAY_URL"):
+            return self._database
+        return os.environ.get("FAIRWAY_DATABASE") or None
+
+    def _token_given(self) -> str | None:
+        return self._token or os.environ.get("FAIRWAY_TOKEN") or None
+
+    def _register(
+        self, function: Callable[..., Any], name: str | None, options: dict[str, Any]
+    ) -> Task[..., Any]:
+        name = check_task(name or name_of(function), "name")
+        if name in self.tasks:
+            raise Conflict(
+                f"two tasks are named {name!r}: {_where(self.tasks[name].function)} and {_where(function)}; "
+                "give one of them another name=",
+                code="duplicate_task",
+                field="name",
+            )
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else Task
+        self.tasks[name] = kind(self, function, name, options)
+        return self.tasks[name]
+
+    def _handles(self, requests: Sequence[JobRequest[R]], jobs: Sequence[dict[str, Any]]) -> list[Handle[R]]:
+        return [Handle(self, job, request.task) for job, request in zip(jobs, requests, strict=True)]
+
+    def __repr__(self) -> str:
+        return f"<App {self._database_given() or self._url or DEFAULT_URL}: {len(self.tasks)} tasks>"
+
+
+def _batches(requests: Iterable[JobRequest[R]], size: int) -> Iterator[list[JobRequest[R]]]:
+    if not 1 <= size <= MOST_BATCH:
+        raise InvalidRequest(f"batch must be between 1 and {MOST_BATCH}", field="batch")
+    rest = iter(requests)
+    while several := list(islice(rest, size)):
+        yield several
+
+
+def _checked_id(job: str) -> str:
+    from fairway.errors import NotFound
+    from fairway.ids import find_id
+
+    if find_id(job) is None:
+        raise NotFound(f"{job[:40]!r} is not the id of a job")
+    return job
+
+
+def _where(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -1,0 +1,179 @@
+"""The channel on the database itself: submits and reads without a node in between.
+
+For programs on the scheduler's own machine. The store is asynchronous; it lives on the event loop of one
+background thread, and both blocking and awaiting callers hand their questions over to it. What only the
+leader can do (cancel, live events) goes to the leader over HTTP, at the address the database names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from fairway.client.channel import Job
+from fairway.client.remote import RemoteChannel
+from fairway.client.request import JobRequest
+from fairway.client.transaction import claim, new_jobs, path_of, shown
+from fairway.core.lifecycle import ENDED
+from fairway.errors import Conflict, NoLeader, NotFound, WorldError
+from fairway.ids import find_id, show
+from fairway.store import NewJob, Request, StoredJob, Submission
+from fairway.views import job_view
+
+if TYPE_CHECKING:
+    from fairway.stores.sqlite.store import SqliteStore
+
+T = TypeVar("T")
+
+CALL_SECONDS = 30.0
+#: A job that has not ended is looked at again after 2 ms, then ever later, up to 100 ms.
+FIRST_LOOK, LAST_LOOK = 0.002, 0.1
+PAUSES = (0.1, 0.2, 0.4, 0.8)
+
+
+class DirectChannel:
+    """Uses one database file; its thread starts with the first call."""
+
+    def __init__(self, database: str, token: str | None = None) -> None:
+        self.path = path_of(database)
+        self._token = token
+        self._start = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._store: SqliteStore | None = None
+
+    def submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
+        return self._ask(self._submit(requests)).result(CALL_SECONDS)
+
+    async def asubmit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
+        return await _answer(self._ask(self._submit(requests)), CALL_SECONDS)
+
+    def get(self, job: str, wait: float) -> Job:
+        return self._ask(self._get(job, wait)).result(wait + CALL_SECONDS)
+
+    async def aget(self, job: str, wait: float) -> Job:
+        return await _answer(self._ask(self._get(job, wait)), wait + CALL_SECONDS)
+
+    def cancel(self, job: str) -> Job:
+        return self._leader().cancel(job)
+
+    async def acancel(self, job: str) -> Job:
+        return await (await self._aleader()).acancel(job)
+
+    def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
+        return self._leader().events(query, after)
+
+    async def aevents(self, query: str, after: str | None) -> AsyncIterator[dict[str, Any]]:
+        async for event in (await self._aleader()).aevents(query, after):
+            yield event
+
+    def close(self) -> None:
+        with self._start:
+            loop, self._loop = self._loop, None
+            store, self._store = self._store, None
+        if loop is not None and store is not None:
+            asyncio.run_coroutine_threadsafe(store.close(), loop).result(CALL_SECONDS)
+            loop.call_soon_threadsafe(loop.stop)
+
+    async def _submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
+        store, now = await self._opened(), _now()
+        jobs = new_jobs(requests, now)
+        submission = Submission(jobs, Request(uuid.uuid4().hex, _digest(jobs)))
+        accepted = (await _patiently(lambda: store.submit([submission], now)))[0]
+        if accepted.problem:
+            raise Conflict(f"the submission was refused: {accepted.problem}", code=accepted.problem)
+        views = shown(requests, accepted.ids)
+        for index, existed in enumerate(accepted.existed):
+            if existed:  # an equal unique key had it already: show that job, not ours
+                views[index] = await self._get(show(accepted.ids[index]), 0)
+        return views
+
+    async def _get(self, job: str, wait: float) -> Job:
+        """Look at the job until it has ended or the time is over."""
+        until, pause = time.monotonic() + wait, FIRST_LOOK
+        found = await self._find(job)
+        while found.state not in ENDED and time.monotonic() < until:
+            await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
+            pause = min(pause * 1.5, LAST_LOOK)
+            found = await self._find(job)
+        # Through JSON once: the view passes payload and value on as raw JSON.
+        view: Job = msgspec.json.decode(msgspec.json.encode(job_view(found, _now())))
+        return view
+
+    async def _find(self, job: str) -> StoredJob:
+        store, number = await self._opened(), find_id(job)
+        found = None if number is None else await _patiently(lambda: store.find_job(number))
+        if found is None:
+            raise NotFound(f"there is no job {job[:40]!r}")
+        return found
+
+    async def _leader_url(self) -> str:
+        store = await self._opened()
+        leadership = await _patiently(store.find_leadership)
+        if leadership is None or not leadership.url:
+            raise NoLeader("nobody leads this scheduler now; start a node with `fairway up`")
+        return leadership.url
+
+    def _leader(self) -> RemoteChannel:
+        return RemoteChannel(self._ask(self._leader_url()).result(CALL_SECONDS), self._token)
+
+    async def _aleader(self) -> RemoteChannel:
+        return RemoteChannel(await _answer(self._ask(self._leader_url()), CALL_SECONDS), self._token)
+
+    async def _opened(self) -> SqliteStore:
+        if self._store is None:
+            from fairway.stores.sqlite.store import SqliteStore
+
+            store = SqliteStore(self.path)
+            await store.open()
+            self._store = store
+        return self._store
+
+    def _ask(self, question: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._start:  # two threads may come first at once
+            if self._loop is None:
+                claim(self.path, "apsw")
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_serve, args=(self._loop,), name="fairway-direct", daemon=True
+                ).start()
+            return asyncio.run_coroutine_threadsafe(question, self._loop)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _answer(future: Future[T], timeout: float) -> T:
+    return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while the world is at fault, a bounded number of times."""
+    for pause in PAUSES:
+        try:
+            return await ask()
+        except WorldError:
+            await asyncio.sleep(pause)
+    return await ask()
+
+
+def _digest(jobs: Sequence[NewJob]) -> bytes:
+    digest = hashlib.sha256()
+    for job in jobs:
+        digest.update(repr(job).encode())
+    return digest.digest()
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,265 @@
+"""How clients and the command line speak with a node over HTTP: JSON in, JSON or an error of ours out.
+
+One `Transport` per node address, shared by all threads and event loops of a process; it opens nothing
+before the first call. A call that may be repeated (it reads, replaces, deletes, or carries an
+Idempotency-Key) is repeated on a broken connection, 429 and 503, up to `tries` times within its timeout;
+any other is sent once, as nobody can know whether the first one was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from fairway.client import problems
+from fairway.client.async_http import AsyncConnections
+from fairway.client.connections import Answer, Connections
+from fairway.client.sse import Decoder, SentEvent
+from fairway.errors import FairwayError, InvalidRequest, WorldError
+
+TRIES = 5
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+#: A stream is broken when nothing came for this long; a node writes at least every 15 s.
+SILENCE_SECONDS = 60.0
+
+Params = Mapping[str, Any] | None
+
+
+class Transport:
+    """Calls one node. `tries` bounds how often a call that may be repeated is sent."""
+
+    def __init__(self, url: str, token: str | None = None, *, tries: int = 1) -> None:
+        self.url = url.rstrip("/")
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidRequest(f"{url!r} is not the address of a node; write http://host:port", field="url")
+        self.tries = tries
+        self._prefix = parts.path + "/v1"
+        self._headers = {"accept": "application/json"}
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+        self._connections = Connections(parts)
+        self._async = AsyncConnections(parts)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Call `/v1` + *path* and return the decoded answer; raises CallerError or WorldError.
+
+        *body* is encoded as JSON; bytes are taken to be JSON already. *timeout* is for the whole call.
+        """
+        request = self._request(method, path, params, body, headers)
+        repeat = Repeat(request, self.tries, timeout)
+        while True:
+            try:
+                return _decode(self._send(request, repeat.left()))
+            except WorldError as error:
+                time.sleep(repeat.pause_after(error))
+
+    async def acall(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Do the same without blocking the event loop."""
+        request = self._request(method, path, params, body, headers)
+        repeat = Repeat(request, self.tries, timeout)
+        while True:
+            try:
+                return _decode(await self._asend(request, repeat.left()))
+            except WorldError as error:
+                await asyncio.sleep(repeat.pause_after(error))
+
+    def stream(self, path: str, params: Params = None, *, last_id: str = "") -> Iterator[SentEvent]:
+        """Yield server-sent events of one connection until the node ends it."""
+        request = self._stream_request(path, params, last_id)
+        decoder = Decoder(last_id)
+        try:
+            for piece in self._connections.stream(request.target, request.headers, SILENCE_SECONDS):
+                yield from decoder.feed(piece)
+        except (OSError, HTTPException, ValueError) as cause:
+            raise problems.unreachable(self.url, cause) from cause
+
+    async def astream(
+        self, path: str, params: Params = None, *, last_id: str = ""
+    ) -> AsyncIterator[SentEvent]:
+        """Do the same without blocking the event loop."""
+        request = self._stream_request(path, params, last_id)
+        decoder = Decoder(last_id)
+        try:
+            async for piece in self._async.stream(request.target, request.headers, SILENCE_SECONDS):
+                for event in decoder.feed(piece):
+                    yield event
+        except (OSError, ValueError) as cause:
+            raise problems.unreachable(self.url, cause) from cause
+
+    def follow(self, path: str, params: Params = None, *, last_id: str = "") -> Iterator[SentEvent]:
+        """Yield events for ever, resuming behind the last one when the connection breaks."""
+        patience = Patience(self.tries)
+        while True:
+            try:
+                for event in self.stream(path, params, last_id=last_id):
+                    last_id = event.id
+                    patience.renew()
+                    yield event
+            except WorldError as error:
+                patience.lose(error)
+            time.sleep(patience.pause())
+
+    async def afollow(
+        self, path: str, params: Params = None, *, last_id: str = ""
+    ) -> AsyncIterator[SentEvent]:
+        """Do the same without blocking the event loop."""
+        patience = Patience(self.tries)
+        while True:
+            try:
+                async for event in self.astream(path, params, last_id=last_id):
+                    last_id = event.id
+                    patience.renew()
+                    yield event
+            except WorldError as error:
+                patience.lose(error)
+            await asyncio.sleep(patience.pause())
+
+    def close(self) -> None:
+        """Close idle connections; the transport can be used again."""
+        self._connections.close()
+
+    async def aclose(self) -> None:
+        """Close idle connections of the running event loop too."""
+        self._connections.close()
+        await self._async.close()
+
+    def _request(
+        self, method: str, path: str, params: Params, body: Any, headers: Mapping[str, str] | None
+    ) -> Request:
+        sent = {**self._headers, **(headers or {})}
+        content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        if content is not None:
+            sent["content-type"] = "application/json"
+        return Request(method, self._target(path, params), content, sent)
+
+    def _stream_request(self, path: str, params: Params, last_id: str) -> Request:
+        headers = {**self._headers, "accept": "text/event-stream"}
+        if last_id:
+            headers["last-event-id"] = last_id
+        return Request("GET", self._target(path, params), None, headers)
+
+    def _target(self, path: str, params: Params) -> str:
+        given = {name: _show(value) for name, value in (params or {}).items() if value is not None}
+        return f"{self._prefix}{path}" + (f"?{urlencode(given)}" if given else "")
+
+    def _send(self, request: Request, timeout: float) -> Answer:
+        try:
+            return self._connections.exchange(
+                request.method, request.target, request.body, request.headers, timeout
+            )
+        except TimeoutError as cause:
+            raise problems.timed_out(self.url, timeout) from cause
+        except (OSError, HTTPException) as cause:
+            raise problems.unreachable(self.url, cause) from cause
+
+    async def _asend(self, request: Request, timeout: float) -> Answer:
+        try:
+            return await self._async.exchange(
+                request.method, request.target, request.body, request.headers, timeout
+            )
+        except TimeoutError as cause:
+            raise problems.timed_out(self.url, timeout) from cause
+        except OSError as cause:
+            raise problems.unreachable(self.url, cause) from cause
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request as it goes out, every time it is sent the same."""
+
+    method: str
+    target: str
+    body: bytes | None
+    headers: dict[str, str]
+
+    @property
+    def may_repeat(self) -> bool:
+        """Sending it twice does no more than sending it once."""
+        return self.method != "POST" or any(name.lower() == "idempotency-key" for name in self.headers)
+
+
+class Repeat:
+    """Decides whether a call that failed is sent again, and after which pause."""
+
+    def __init__(self, request: Request, tries: int, timeout: float) -> None:
+        self._tries_left = tries if request.may_repeat else 1
+        self._deadline = time.monotonic() + timeout
+        self._pause = FIRST_PAUSE
+
+    def left(self) -> float:
+        """Return the seconds left of the call's timeout."""
+        return max(self._deadline - time.monotonic(), 0.001)
+
+    def pause_after(self, error: WorldError) -> float:
+        """Return the seconds to wait before the next try, or raise *error* if there is none."""
+        self._tries_left -= 1
+        passing = error.status in problems.PASSING
+        pause = max(self._pause * random.uniform(0.5, 1.0), error.retry_after_seconds if passing else 0)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        if self._tries_left < 1 or not passing or pause >= self.left():
+            raise error
+        return pause
+
+
+class Patience:
+    """How long a follower of a stream puts up with a node that is away."""
+
+    def __init__(self, tries: int) -> None:
+        self._tries = max(tries, TRIES)
+        self.renew()
+
+    def renew(self) -> None:
+        """Something came: start counting anew."""
+        self._failures, self._pause = 0, FIRST_PAUSE
+
+    def lose(self, error: FairwayError) -> None:
+        """The stream broke; raises *error* when it did so too often in a row."""
+        self._failures += 1
+        if self._failures >= self._tries:
+            raise error
+
+    def pause(self) -> float:
+        """Return the seconds to wait before connecting again."""
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        return pause * random.uniform(0.5, 1.0)
+
+
+def _decode(answer: Answer) -> Any:
+    if answer.status >= 400:
+        raise problems.error_from(answer.status, answer.headers, answer.body)
+    if not answer.body:
+        return None
+    if "json" in answer.headers.get("content-type", ""):
+        return msgspec.json.decode(answer.body)
+    return answer.body.decode("utf-8", "replace")
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,124 @@
+"""What may be said about a task, and about one job of it; checked here, sent to the node as it is named.
+
+Only what was given is sent: everything else is the queue's default, then the scheduler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict
+
+from fairway.errors import InvalidRequest
+from fairway.times import parse_duration, parse_time
+
+Duration = str | float | timedelta
+Time = str | datetime
+DeliveryName = Literal["at_least_once", "at_most_once"]
+
+
+class Backoff(TypedDict, total=False):
+    """The pause before a new try: *first*, doubling, at most *max*."""
+
+    first: Duration
+    max: Duration
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(...)` takes beside the name."""
+
+    queue: str
+    priority: int
+    tags: Sequence[str]
+    delivery: DeliveryName
+    max_attempts: int | None
+    max_crashes: int | None
+    timeout: Duration | None
+    backoff: Backoff
+
+
+class JobOptions(TaskOptions, total=False):
+    """What `task.options(...)` takes: the same, and what concerns one job only."""
+
+    flow: str | None
+    delay: Duration
+    run_at: Time
+    at: Time  # the same as run_at
+    unique: str
+    concurrency: int
+
+
+def checked(options: Mapping[str, Any], known: type[TaskOptions]) -> dict[str, Any]:
+    """Return options as they are sent; raises InvalidRequest for one that is unknown or malformed."""
+    names = known.__annotations__
+    sent: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in names:
+            raise InvalidRequest(
+                f"there is no option {name!r}; known: {', '.join(sorted(names))}", field=name
+            )
+        sent["run_at" if name == "at" else name] = _plain(name, value)
+    if "run_at" in sent and "delay" in sent:
+        raise InvalidRequest("give delay or run_at, not both", field="delay")
+    return sent
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *base* with *over* put on top; a new delay ends an old run_at, and the other way round."""
+    opposite = {"delay": "run_at", "run_at": "delay"}
+    ended = {opposite[name] for name in over if name in opposite}
+    return {**{name: value for name, value in base.items() if name not in ended}, **over}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in ("run_at", "at"):
+        return _time(value, name)
+    if name in ("delay", "timeout") and value is not None:
+        return _seconds(value, name)
+    if name == "backoff":
+        return _backoff(value)
+    if name in ("priority", "max_attempts", "max_crashes", "concurrency"):
+        return _count(value, name)
+    if name == "tags":
+        return _texts(value)
+    return _text(value, name)
+
+
+def _seconds(value: Any, name: str) -> float:
+    return parse_duration(value.total_seconds() if isinstance(value, timedelta) else value, name)
+
+
+def _backoff(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict) or not value.keys() <= {"first", "max"}:
+        raise InvalidRequest(
+            f"backoff must be like {{'first': 1, 'max': 60}}, not {value!r}", field="backoff"
+        )
+    return {name: _seconds(seconds, f"backoff.{name}") for name, seconds in value.items()}
+
+
+def _time(value: Any, name: str) -> str:
+    text = value.isoformat() if isinstance(value, datetime) else value
+    if not isinstance(text, str):
+        raise InvalidRequest(f"{name} must be a datetime with a zone or an RFC 3339 text", field=name)
+    parse_time(text, name)
+    return text
+
+
+def _count(value: Any, name: str) -> int | None:
+    if value is None and name.startswith("max_"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidRequest(f"{name} must be a whole number, not {value!r}", field=name)
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        raise InvalidRequest(f"tags must be a list of texts, not {value!r}", field="tags")
+    return list(value)
+
+
+def _text(value: Any, name: str) -> Any:
+    if not isinstance(value, str | None):
+        raise InvalidRequest(f"{name} must be a text, not {value!r}", field=name)
+    return value

@@ -1,0 +1,109 @@
+"""Names and short texts from outside, each with its grammar and a message that says what to do.
+
+Names repeat from job to job, so the answers of the checks are remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from fairway.errors import InvalidRequest
+
+QUEUE_PATTERN = r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,7}$"
+TASK_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*([.:-][A-Za-z0-9_]+)*$"
+WORKER_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}$"
+MOST_TEXT = 200
+MOST_STARS = 8
+MOST_TAGS = 32
+MOST_GLOB = 600
+
+_segment = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_task = re.compile(TASK_PATTERN[1:-1], re.ASCII)
+_worker = re.compile(WORKER_PATTERN[1:-1], re.ASCII)
+_reserved = frozenset({".", "..", "-"})
+
+
+@lru_cache(maxsize=8192)
+def check_queue(path: str, field: str = "queue") -> str:
+    """Return the path if it is one: 1 to 8 segments, none of them `.`, `..` or `-`."""
+    segments = path.split("/")
+    if len(segments) > 8:
+        raise InvalidRequest(f"{field} has {len(segments)} segments; at most 8 are allowed", field=field)
+    for segment in segments:
+        if not _segment.fullmatch(segment) or segment in _reserved:
+            raise InvalidRequest(
+                f"{field} {_shown(path)} is not a queue path: write 1 to 8 segments of letters, digits, '_',"
+                " '.' or '-' (at most 64 each, none of them '.', '..' or '-'), joined by '/'",
+                field=field,
+            )
+    return path
+
+
+@lru_cache(maxsize=8192)
+def check_task(name: str, field: str = "task") -> str:
+    """Return the name if it can be a task's: words joined by dots, such as `mail.send`."""
+    if len(name) > MOST_TEXT or not _task.fullmatch(name):
+        raise InvalidRequest(
+            f"{field} {_shown(name)} is not a task name: write words joined by dots, such as 'mail.send',"
+            f" at most {MOST_TEXT} characters",
+            field=field,
+        )
+    return name
+
+
+@lru_cache(maxsize=1024)
+def check_worker(name: str, field: str = "name") -> str:
+    """Return the name if it can be a worker's."""
+    if not _worker.fullmatch(name):
+        raise InvalidRequest(
+            f"{field} {_shown(name)} is not a worker name: write letters, digits, '_', '.', '@' or '-',"
+            " at most 128 characters",
+            field=field,
+        )
+    return name
+
+
+@lru_cache(maxsize=8192)
+def check_text(text: str, field: str, most: int = MOST_TEXT) -> str:
+    """Return a short text as it is: not empty, not too long, no NUL, no lone surrogate."""
+    if not text:
+        raise InvalidRequest(f"{field} is empty; leave it out or give it a value", field=field)
+    if len(text) > most:
+        raise InvalidRequest(f"{field} has {len(text)} characters; at most {most} are allowed", field=field)
+    check_characters(text, field)
+    return text
+
+
+def check_characters(text: str, field: str) -> None:
+    """Refuse what no database and no terminal takes: NUL and lone surrogates."""
+    if "\0" in text:
+        raise InvalidRequest(f"{field} has a NUL character", field=field)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest(f"{field} has a lone surrogate, which is not text", field=field) from None
+
+
+def check_globs(globs: Sequence[str], field: str, most: int = MOST_TAGS) -> tuple[str, ...]:
+    """Return globs, each of bounded length and with a bounded number of stars."""
+    if len(globs) > most:
+        raise InvalidRequest(f"{field} has {len(globs)} entries; at most {most} are allowed", field=field)
+    for index, glob in enumerate(globs):
+        check_glob(glob, f"{field}[{index}]")
+    return tuple(globs)
+
+
+@lru_cache(maxsize=8192)
+def check_glob(glob: str, field: str) -> str:
+    """Return one glob."""
+    check_text(glob, field, MOST_GLOB)
+    if glob.count("*") > MOST_STARS:
+        raise InvalidRequest(f"{field} has more than {MOST_STARS} stars", field=field)
+    return glob
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= 60 else text[:60] + "…")

@@ -1,0 +1,177 @@
+"""The public forms as types: what the API answers, and what its OpenAPI document says of it."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Outcome(TypedDict):
+    """How a job ended: a value, or a reason and the error."""
+
+    ok: bool
+    value: NotRequired[Any]
+    reason: NotRequired[str]
+    error: NotRequired[dict[str, Any] | None]
+
+
+class Waiting(TypedDict):
+    """Why a job waits."""
+
+    reason: str
+    detail: str
+    on: str | None
+
+
+class BackoffShape(TypedDict):
+    """Seconds before the first new try and at most."""
+
+    first: float
+    max: float
+
+
+class Job(TypedDict):
+    """A job."""
+
+    id: str
+    queue: str
+    flow: str | None
+    priority: int
+    state: str
+    delivery: str
+    task: str | None
+    args: Any
+    kwargs: Any
+    work: Any
+    tags: list[str]
+    unique: str | None
+    run_at: str
+    attempt: int
+    tries: int
+    max_attempts: int | None
+    crashes: int
+    max_crashes: int | None
+    generation: int
+    timeout: float | None
+    backoff: BackoffShape
+    worker: str | None
+    cancelling: bool
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    outcome: Outcome | None
+    last_error: Any
+    waiting: Waiting | None
+    position: int | None
+    eta: None
+
+
+class Jobs(TypedDict):
+    """A page of jobs. `next` is the cursor of the page behind it."""
+
+    jobs: list[Job]
+    next: str | None
+    total: int | None
+
+
+class Ids(TypedDict):
+    """The ids of jobs, in the order they were asked for."""
+
+    ids: list[str]
+
+
+class Settings(TypedDict):
+    """What is set at a queue; null where nothing is."""
+
+    limit: int | None
+    paused: bool
+    discipline: str | None
+
+
+class Queue(TypedDict):
+    """A queue; its numbers count everything below it. `oldest_wait` is in seconds."""
+
+    path: str
+    settings: Settings
+    waiting: int
+    scheduled: int
+    running: int
+    oldest_wait: float | None
+    limited_by: str | None
+
+
+class Queues(TypedDict):
+    """The queue tree, parents before children."""
+
+    queues: list[Queue]
+
+
+class Worker(TypedDict):
+    """A worker."""
+
+    name: str
+    incarnation: str
+    state: str
+    slots: int
+    busy: float
+    running: int
+    tags: list[str]
+    adapters: list[str]
+    tasks: list[str]
+    queues: list[str]
+    facts: dict[str, Any]
+    joined_at: str
+    last_beat_seconds: float
+    version: str
+
+
+class Workers(TypedDict):
+    """The workers the leader knows."""
+
+    workers: list[Worker]
+
+
+class Node(TypedDict):
+    """A node."""
+
+    name: str
+    incarnation: str
+    url: str
+    version: str
+    started_at: str
+    seen_at: str
+
+
+class Leader(TypedDict):
+    """A past or present leader."""
+
+    term: int
+    name: str
+    elected_at: str
+
+
+class Cluster(TypedDict):
+    """Who leads, in which term, and which nodes there are."""
+
+    leader: str | None
+    leader_url: str | None
+    term: int | None
+    this: str
+    leading: bool
+    ready: bool
+    nodes: list[Node]
+    history: list[Leader]
+
+
+class EventShape(TypedDict):
+    """Something that happened."""
+
+    id: str
+    kind: str
+    at: str
+    job: str | None
+    queue: str | None
+    state: str | None
+    attempt: int | None
+    worker: str | None
+    task: str | None
+    detail: dict[str, Any] | None

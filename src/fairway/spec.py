@@ -1,0 +1,191 @@
+"""The spec of a job: what a submitter asks for, checked once, turned into the row to insert.
+
+The API and the direct client both come through here, so a job that is stored is one that can run: one
+grammar for names, one bound for sizes, one message for each mistake.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from fairway.core.model import DEFAULT_RULES, Delivery, Rules
+from fairway.errors import InvalidRequest
+from fairway.names import QUEUE_PATTERN, TASK_PATTERN, check_globs, check_queue, check_task, check_text
+from fairway.store import NewJob
+from fairway.strict import compact_json, convert, strict_json
+from fairway.times import LATEST, MICRO, parse_duration, parse_time
+from fairway.work import check_work
+
+__all__ = ["Backoff", "JobSpec", "new_job", "read_spec", "strict_json"]
+
+MOST_PAYLOAD = 1024 * 1024
+
+Duration = Annotated[
+    str | int | float,
+    Meta(
+        description="`90s`, `5m`, `2h`, `1d`, or seconds",
+        examples=["90s", 5],
+        extra_json_schema={"minimum": 0, "pattern": r"^[0-9]{1,7}(ms|s|m)?$"},
+    ),
+]
+Time = Annotated[str, Meta(description="RFC 3339 with a zone", extra_json_schema={"format": "date-time"})]
+QueuePath = Annotated[str, Meta(extra_json_schema={"pattern": QUEUE_PATTERN, "maxLength": 519})]
+TaskName = Annotated[str, Meta(extra_json_schema={"pattern": TASK_PATTERN, "maxLength": 200})]
+ShortText = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
+Glob = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 600})]
+Globs = Annotated[list[Glob], Meta(extra_json_schema={"maxItems": 32})]
+Priority = Annotated[int, Meta(ge=-32768, le=32767)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Limit = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class Backoff(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """How long to wait before a new try: *first*, doubling, at most *max*."""
+
+    first: Duration = 1
+    max: Duration = 3600
+
+
+class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """A job as its submitter asks for it."""
+
+    queue: QueuePath = "default"
+    flow: ShortText | None = None
+    priority: Priority = 0
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    task: TaskName | None = None
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    work: dict[str, Any] | None = None
+    tags: Globs = []
+    unique: ShortText | None = None
+    run_at: Time | None = None
+    delay: Duration | None = None
+    max_attempts: Count | UnsetType | None = UNSET
+    max_crashes: Count | UnsetType | None = UNSET
+    timeout: Duration | None = None
+    backoff: Backoff | None = None
+    concurrency: Limit | None = None
+
+
+def read_spec(value: object) -> JobSpec:
+    """Read a spec from plain JSON values."""
+    return convert(value, JobSpec)
+
+
+def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
+    """Turn a spec into the row to insert, or say what is wrong with it."""
+    adapter, task, payload = _contents(spec)
+    return NewJob(
+        job_id,
+        check_queue(spec.queue),
+        None if spec.flow is None else check_text(spec.flow, "flow"),
+        spec.priority,
+        adapter,
+        task,
+        check_globs(spec.tags, "tags") if spec.tags else (),
+        spec.delivery,
+        _run_at(spec, now),
+        now,
+        _rules(spec),
+        payload,
+        None if spec.unique is None else check_text(spec.unique, "unique"),
+    )
+
+
+def _contents(spec: JobSpec) -> tuple[str, str, bytes]:
+    """Return adapter, task and payload."""
+    if (spec.task is None) == (spec.work is None):
+        raise InvalidRequest("give exactly one of task and work", field="task")
+    if spec.task is not None:
+        check_task(spec.task)
+        payload = compact_json({"args": spec.args, "kwargs": spec.kwargs}, "args")
+        return "python", spec.task, _bounded(payload)
+    if spec.args or spec.kwargs:
+        raise InvalidRequest("args and kwargs belong to a task; work carries its own", field="args")
+    adapter = check_work(spec.work)
+    return adapter, "", _bounded(compact_json({"work": spec.work}, "work"))
+
+
+def _bounded(payload: bytes) -> bytes:
+    if len(payload) > MOST_PAYLOAD:
+        raise InvalidRequest(
+            f"the job carries {len(payload)} bytes; at most {MOST_PAYLOAD} are allowed: store large data"
+            " elsewhere and send its address",
+            code="too_large",
+            status=413,
+        )
+    return payload
+
+
+def _run_at(spec: JobSpec, now: int) -> int:
+    if spec.run_at is None and spec.delay is None:
+        return now
+    if spec.run_at is not None and spec.delay is not None:
+        raise InvalidRequest("give run_at or delay, not both", field="delay")
+    if spec.run_at is not None:
+        return parse_time(spec.run_at)
+    return min(now + round(parse_duration(spec.delay) * MICRO), LATEST)
+
+
+def _rules(spec: JobSpec) -> Rules:
+    if _has_default_rules(spec):
+        return DEFAULT_RULES
+    first, most = _backoff(spec.backoff)
+    return _equal_rules(_max_attempts(spec), _max_crashes(spec), _timeout(spec.timeout), first, most)
+
+
+def _has_default_rules(spec: JobSpec) -> bool:
+    return (
+        spec.max_attempts is UNSET
+        and spec.max_crashes is UNSET
+        and spec.timeout is None
+        and spec.backoff is None
+        and spec.delivery is Delivery.AT_LEAST_ONCE
+    )
+
+
+@lru_cache(maxsize=1024)
+def _equal_rules(
+    attempts: int | None, crashes: int | None, timeout: float | None, first: float, most: float
+) -> Rules:
+    """Equal rules are one object: a bulk of jobs shares them."""
+    return Rules(attempts, crashes, timeout, first, most)
+
+
+def _max_attempts(spec: JobSpec) -> int | None:
+    if spec.delivery is Delivery.AT_MOST_ONCE:
+        if spec.max_attempts not in (UNSET, 1):
+            raise InvalidRequest(
+                "an at_most_once job is tried once: leave max_attempts out or set it to 1",
+                field="max_attempts",
+            )
+        return 1
+    return DEFAULT_RULES.max_attempts if spec.max_attempts is UNSET else spec.max_attempts
+
+
+def _max_crashes(spec: JobSpec) -> int | None:
+    return DEFAULT_RULES.max_crashes if spec.max_crashes is UNSET else spec.max_crashes
+
+
+def _timeout(value: str | int | float | None) -> float | None:
+    if value is None:
+        return None
+    seconds = parse_duration(value, "timeout")
+    if seconds == 0:
+        raise InvalidRequest("timeout must be above 0; leave it out for no timeout", field="timeout")
+    return seconds
+
+
+def _backoff(backoff: Backoff | None) -> tuple[float, float]:
+    if backoff is None:
+        return DEFAULT_RULES.retry_first, DEFAULT_RULES.retry_max
+    first = parse_duration(backoff.first, "backoff.first")
+    most = parse_duration(backoff.max, "backoff.max")
+    if first > most:
+        raise InvalidRequest("backoff.first must not be above backoff.max", field="backoff.first")
+    return first, most

@@ -1,0 +1,235 @@
+"""The store in plain dicts. Nothing survives the process; everything else is as on disk.
+
+The logic is in plain methods (`apply_…` and `read_…`), so that a simulation can call them at a moment of
+its choosing; the contract's own methods wrap them. There is no clock inside: what waits is judged by the
+last `now` that came in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+
+from fairway.core.lifecycle import State
+from fairway.core.plan import Batch, Begun
+from fairway.query import Query
+from fairway.store import (
+    Accepted,
+    Leadership,
+    LiveAttempt,
+    LogLine,
+    NodeRow,
+    NumberedEvent,
+    Page,
+    Receipt,
+    StoredJob,
+    Submission,
+    Taken,
+)
+from fairway.stores.memory import search as searching
+from fairway.stores.memory import writing
+from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_waiting, shown
+from fairway.stores.memory.tidying import tidy
+from fairway.stores.paging import MOST_COUNTED
+
+
+class MemoryStore:
+    """The reference of the contract: obviously right, not fast."""
+
+    kind = "memory"
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.now = 0
+        self._rung = asyncio.Event()
+
+    async def open(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to let go of; the same object may be opened again and has everything still."""
+
+    # --- plain methods, for simulations --------------------------------------------------------------
+    def apply_submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
+        """Insert submissions and leave arrivals."""
+        self.now = max(self.now, now)
+        return writing.submit(self.tables, submissions, now)
+
+    def apply_commit(
+        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+    ) -> Receipt:
+        """Write everything, or raise Deposed and write nothing."""
+        self.now = max(self.now, now)
+        return writing.commit(self.tables, term, holder, batch, submissions, now)
+
+    def apply_elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
+        """Raise the term if nobody else did since it was seen."""
+        before = self.tables.leadership
+        if (before.term if before else 0) != seen_term:
+            return None
+        self.now = max(self.now, now)
+        beat = before.beat + 1 if before else 1
+        self.tables.leadership = Leadership(seen_term + 1, holder, name, url, now, beat)
+        self.tables.history.insert(0, self.tables.leadership._replace(beat=0))
+        return self.tables.leadership
+
+    def apply_renew(self, term: int, holder: str, asleep: bool) -> bool:
+        """Beat once, if the term is still the holder's."""
+        leader = self.tables.leadership
+        if leader is None or (leader.term, leader.holder) != (term, holder):
+            return False
+        self.tables.leadership = leader._replace(beat=leader.beat + 1, asleep=asleep)
+        return True
+
+    def apply_resign(self, term: int, holder: str) -> None:
+        """Leave the term without a holder."""
+        leader = self.tables.leadership
+        if leader is not None and (leader.term, leader.holder) == (term, holder):
+            self.tables.leadership = leader._replace(holder="")
+
+    def apply_tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
+        """Forget what is old; return how many."""
+        return tidy(self.tables, now, keep_ended_seconds, most)
+
+    def read_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
+        """Return copies of those that exist."""
+        return [shown(self.tables.jobs[job], self.now) for job in jobs if job in self.tables.jobs]
+
+    def read_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
+        """Return arrivals of jobs that still wait."""
+        jobs = self.tables.jobs
+        numbers = sorted(number for number in self.tables.arrivals if number > after)
+        entries = [(number, jobs.get(self.tables.arrivals[number])) for number in numbers]
+        return [Taken(number, arrival_of(job)) for number, job in entries if job and is_waiting(job)][:most]
+
+    def read_live(self) -> list[LiveAttempt]:
+        """Return every running attempt."""
+        return [
+            LiveAttempt(
+                arrival_of(job), begun_of(job), job.incarnation or "", job.worker or "", job.started_at or 0,
+                job.cancelling,
+            )
+            for job in self.tables.jobs.values()
+            if job.state is State.RUNNING
+        ]  # fmt: skip
+
+    def read_waiting(self, page: int = 10_000) -> Iterator[list[Taken]]:
+        """Yield all waiting jobs in pages by id."""
+        waiting = [self.tables.jobs[job] for job in sorted(self.tables.jobs)]
+        taken = [Taken(0, arrival_of(job)) for job in waiting if is_waiting(job)]
+        for first in range(0, len(taken), page):
+            yield taken[first : first + page]
+
+    def read_begun(self, jobs: Sequence[int]) -> list[Begun]:
+        """Return what the running ones of *jobs* were begun with."""
+        found = [self.tables.jobs[job] for job in jobs if job in self.tables.jobs]
+        return [begun_of(job) for job in found if job.state is State.RUNNING]
+
+    def read_events(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
+        """Return up to *most* events behind `number.index`."""
+        found = [
+            NumberedEvent(row, n, event)
+            for row, (_, events) in self.tables.events.items()
+            for n, event in enumerate(events)
+            if (row, n) > (number, index)
+        ]
+        return found[:most]
+
+    # --- anybody ---------------------------------------------------------------------------------
+    async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
+        accepted = self.apply_submit(submissions, now)
+        self._rung.set()
+        return accepted
+
+    async def find_job(self, job: int) -> StoredJob | None:
+        found = self.read_jobs([job])
+        return found[0] if found else None
+
+    async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
+        return self.read_jobs(list(dict.fromkeys(jobs)))
+
+    async def search(
+        self, query: Query, *, now: int, sort: str = "-created_at", limit: int = 50, cursor: str | None = None
+    ) -> Page:
+        jobs = [shown(job, now) for job in self.tables.jobs.values()]
+        return searching.search(jobs, query, now, sort, limit, cursor)
+
+    async def count(self, query: Query, now: int) -> int:
+        jobs = [shown(job, now) for job in self.tables.jobs.values()]
+        return min(len(searching.matching(jobs, query, now)), MOST_COUNTED + 1)
+
+    async def events_after(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
+        return self.read_events(number, index, most)
+
+    async def event_span(self) -> tuple[int, int]:
+        return min(self.tables.events, default=0), max(self.tables.events, default=0)
+
+    async def find_leadership(self) -> Leadership | None:
+        return self.tables.leadership
+
+    async def leaders(self, most: int = 20) -> list[Leadership]:
+        return self.tables.history[:most]
+
+    async def save_node(self, node: NodeRow) -> None:
+        self.tables.nodes[node.incarnation] = node
+
+    async def nodes(self) -> list[NodeRow]:
+        return sorted(self.tables.nodes.values(), key=lambda node: (node.name, node.started_at))
+
+    async def forget_node(self, incarnation: str) -> None:
+        self.tables.nodes.pop(incarnation, None)
+
+    async def queue_rows(self) -> dict[str, bytes]:
+        return dict(sorted(self.tables.queues.items()))
+
+    async def add_log(self, lines: Sequence[LogLine]) -> None:
+        for line in lines:
+            self.tables.log.setdefault(line[:3], line)
+
+    async def read_log(
+        self, job: int, attempt: int | None, after: int = -1, most: int = 10_000
+    ) -> list[LogLine]:
+        lines = sorted(line for key, line in self.tables.log.items() if key[0] == job)
+        wanted = lines[-1].attempt if attempt is None and lines else attempt
+        return [line for line in lines if line.attempt == wanted and line.number > after][:most]
+
+    # --- leadership ------------------------------------------------------------------------------
+    async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
+        return self.apply_elect(seen_term, holder, name, url, now)
+
+    async def renew(self, term: int, holder: str, asleep: bool) -> bool:
+        return self.apply_renew(term, holder, asleep)
+
+    async def resign(self, term: int, holder: str) -> None:
+        self.apply_resign(term, holder)
+
+    # --- the leader ------------------------------------------------------------------------------
+    async def commit(
+        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+    ) -> Receipt:
+        return self.apply_commit(term, holder, batch, submissions, now)
+
+    async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
+        return self.read_arrivals(after, most)
+
+    async def live_attempts(self) -> list[LiveAttempt]:
+        return self.read_live()
+
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+        for taken in self.read_waiting(page):
+            yield taken
+
+    async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
+        return self.read_begun(jobs)
+
+    async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
+        return self.apply_tidy(now, keep_ended_seconds, most)
+
+    # --- the doorbell ----------------------------------------------------------------------------
+    async def wait_for_ring(self, timeout: float) -> bool:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._rung.wait(), timeout)
+        rung = self._rung.is_set()
+        self._rung.clear()
+        return rung

@@ -1,0 +1,108 @@
+"""What the memory store holds, and drafts of it: a commit works on a draft and keeps it or forgets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from fairway.core.lifecycle import ENDED, WAITING, State
+from fairway.core.model import Arrival, Shape
+from fairway.core.plan import Begun, Event
+from fairway.store import Leadership, LogLine, NewJob, NodeRow, StoredJob
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything, as a store on disk would have it."""
+
+    jobs: dict[int, StoredJob] = field(default_factory=dict)
+    claims: dict[tuple[str, str], int] = field(default_factory=dict)
+    requests: dict[str, tuple[bytes, list[int], int]] = field(default_factory=dict)  # digest, ids, time
+    arrivals: dict[int, int] = field(default_factory=dict)  # number → job
+    arrivals_given: int = 0
+    queues: dict[str, bytes] = field(default_factory=dict)
+    events: dict[int, tuple[int, list[Event]]] = field(default_factory=dict)
+    events_given: int = 0
+    leadership: Leadership | None = None
+    history: list[Leadership] = field(default_factory=list)
+    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    log: dict[tuple[int, int, int], LogLine] = field(default_factory=dict)
+
+
+class Draft:
+    """Changes that become real with `keep`, all at once. Jobs are copied when they are first touched."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.changed: dict[int, StoredJob] = {}
+        self.claims = dict(tables.claims)
+        self.requests = dict(tables.requests)
+        self.arrivals = dict(tables.arrivals)
+        self.arrivals_given = tables.arrivals_given
+        self.queues = dict(tables.queues)
+        self.events: list[Event] = []
+
+    def find(self, job: int) -> StoredJob | None:
+        """Return a copy of the job that may be changed, or None."""
+        if job not in self.changed and job in self.tables.jobs:
+            self.changed[job] = replace(self.tables.jobs[job])
+        return self.changed.get(job)
+
+    def insert(self, job: NewJob) -> None:
+        self.changed[job.id] = StoredJob(
+            id=job.id, queue=job.queue, flow=job.flow, priority=job.priority, state=State.QUEUED,
+            delivery=job.delivery, adapter=job.adapter, task=job.task, tags=job.tags, run_at=job.run_at,
+            place=job.run_at, created_at=job.created_at, attempt=0, tries=0, crashes=0, losses=(),
+            generation=0, rules=job.rules, payload=job.payload, unique=job.unique,
+        )  # fmt: skip
+
+    def arrive(self, job: int) -> None:
+        self.arrivals_given += 1
+        self.arrivals[self.arrivals_given] = job
+
+    def claim(self, queue: str, key: str, job: int) -> int:
+        """Return who holds the key now."""
+        return self.claims.setdefault((queue, key), job)
+
+    def free(self, queue: str, key: str | None, job: int) -> None:
+        if key is not None and self.claims.get((queue, key)) == job:
+            del self.claims[queue, key]
+
+    def keep(self, now: int) -> int | None:
+        """Make the draft real; return the number its events got, if it tells any."""
+        tables = self.tables
+        tables.jobs.update(self.changed)
+        tables.claims, tables.requests, tables.queues = self.claims, self.requests, self.queues
+        tables.arrivals, tables.arrivals_given = self.arrivals, self.arrivals_given
+        if not self.events:
+            return None
+        tables.events_given += 1
+        tables.events[tables.events_given] = now, self.events
+        return tables.events_given
+
+
+def is_waiting(job: StoredJob | None) -> bool:
+    return job is not None and job.state in WAITING
+
+
+def is_ended(job: StoredJob | None) -> bool:
+    return job is not None and job.state in ENDED
+
+
+def shown(job: StoredJob, now: int) -> StoredJob:
+    """Return a copy for a reader; the two states that wait are told apart by the time."""
+    state = job.state
+    if state in WAITING:
+        state = State.SCHEDULED if job.run_at > now else State.QUEUED
+    return replace(job, state=state)
+
+
+def arrival_of(job: StoredJob) -> Arrival:
+    shape = Shape(job.adapter, job.task, job.tags, job.once)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place)
+
+
+def begun_of(job: StoredJob) -> Begun:
+    return Begun(
+        job.id, job.attempt, job.generation, job.tries, job.crashes, job.losses, job.rules, job.unique,
+        job.payload,
+    )  # fmt: skip

@@ -1,0 +1,39 @@
+"""Forgets what is old, a bounded number of each kind at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway.stores.memory.tables import Tables, is_ended
+from fairway.stores.memory.writing import REQUEST_SECONDS
+from fairway.times import MICRO
+
+EVENT_SECONDS = 86_400
+NODE_SECONDS = 3_600
+
+
+def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
+    """Forget old ended jobs with their logs, keys, events, arrivals and nodes; return how many."""
+    before = now - int(keep_ended_seconds * MICRO)
+    jobs = [job.id for job in tables.jobs.values() if is_ended(job) and (job.ended_at or 0) < before]
+    jobs.sort(key=lambda job: tables.jobs[job].ended_at or 0)
+    lines = [key for key in tables.log if key[0] in set(jobs[:most])]
+    requests = [key for key, row in tables.requests.items() if row[2] <= now - REQUEST_SECONDS * MICRO]
+    events = [number for number, (at, _) in tables.events.items() if at < now - EVENT_SECONDS * MICRO]
+    nodes = [key for key, node in tables.nodes.items() if node.seen_at < now - NODE_SECONDS * MICRO]
+    gone = _forget(tables.jobs, jobs[:most]) + _forget(tables.log, lines)
+    gone += _forget(tables.requests, requests[:most]) + _forget(tables.events, events[:most])
+    gone += _forget(tables.nodes, nodes)
+    return gone + _forget(tables.arrivals, _idle_arrivals(tables)[:most])
+
+
+def _idle_arrivals(tables: Tables) -> list[int]:
+    """Return arrivals of jobs that ended before a leader took them in."""
+    live = {job.id for job in tables.jobs.values() if not is_ended(job)}
+    return [number for number, job in tables.arrivals.items() if job not in live]
+
+
+def _forget(table: dict[Any, Any], keys: list[Any]) -> int:
+    for key in keys:
+        del table[key]
+    return len(keys)

@@ -1,0 +1,186 @@
+"""How submissions and commits change the tables: the contract, said as plainly as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairway.core.lifecycle import State
+from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive
+from fairway.errors import Deposed
+from fairway.store import Accepted, NewJob, Receipt, StoredJob, Submission
+from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
+from fairway.times import MICRO
+
+REQUEST_SECONDS = 86_400
+
+
+def submit(tables: Tables, submissions: Sequence[Submission], now: int) -> list[Accepted]:
+    """Insert submissions; each job that is new leaves an arrival."""
+    draft = Draft(tables)
+    accepted = [_accept(draft, submission, now)[0] for submission in submissions]
+    for job in list(draft.changed):
+        draft.arrive(job)
+    draft.keep(now)
+    return accepted
+
+
+def commit(
+    tables: Tables, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+) -> Receipt:
+    """Write everything, or raise Deposed and write nothing."""
+    leader = tables.leadership
+    if leader is None or (leader.term, leader.holder) != (term, holder):
+        raise Deposed(f"term {term} of {holder} is over")
+    draft = Draft(tables)
+    accepted, refused = _accept_all(draft, submissions, now)
+    for end in batch.ends:
+        _end(draft, end)
+    for one in batch.returns:
+        _return(draft, one)
+    for drop in batch.drops:
+        if drop.job not in refused:
+            _drop(draft, drop)
+    for edit in batch.edits:
+        if edit.job not in refused:
+            _edit(draft, edit)
+    revived = [job for revive in batch.revives if (job := _revive(draft, revive, now))]
+    resolved = [resolve.job for resolve in batch.resolves if _resolve(draft, resolve)]
+    over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
+    for flag in batch.flags:
+        if flag[:2] not in over:
+            _live(draft, flag).cancelling = True
+    begun = [_begin(draft, begin) for begin in batch.begins if begin.job not in refused]
+    for queue in batch.queues:
+        draft.queues.pop(queue.path, None)
+        if queue.settings is not None:
+            draft.queues[queue.path] = queue.settings
+    for number in batch.taken:
+        draft.arrivals.pop(number, None)
+    draft.events = [event for event in batch.events if event.job not in refused]
+    return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.keep(now))
+
+
+def _accept_all(
+    draft: Draft, submissions: Sequence[Submission], now: int
+) -> tuple[list[Accepted], frozenset[int]]:
+    """Insert the leader's submissions; only a job whose id had to be redrawn leaves an arrival."""
+    accepted: list[Accepted] = []
+    inserted: set[int] = set()
+    asked = {job.id for submission in submissions for job in submission.jobs}
+    for submission in submissions:
+        answer, new = _accept(draft, submission, now)
+        accepted.append(answer)
+        inserted |= new
+    for job in sorted(inserted - asked):
+        draft.arrive(job)
+    return accepted, frozenset(asked - inserted)
+
+
+def _accept(draft: Draft, submission: Submission, now: int) -> tuple[Accepted, set[int]]:
+    """Insert one submission, or find what was answered to it before; also return the new ids."""
+    request = submission.request
+    if request is not None and request.key in draft.requests:
+        digest, ids, created_at = draft.requests[request.key]
+        if created_at > now - REQUEST_SECONDS * MICRO:
+            if digest != request.digest:
+                return Accepted(problem="idempotency_conflict"), set()
+            return Accepted(list(ids), [True] * len(ids)), set()
+    accepted, inserted = Accepted(), set()
+    for job in submission.jobs:
+        new = _with_free_id(draft, job)
+        holder = new.id if new.unique is None else draft.claim(new.queue, new.unique, new.id)
+        if holder == new.id:
+            draft.insert(new)
+            inserted.add(new.id)
+        accepted.ids.append(holder)
+        accepted.existed.append(holder != new.id)
+    if request is not None:
+        draft.requests[request.key] = request.digest, list(accepted.ids), now
+    return accepted, inserted
+
+
+def _with_free_id(draft: Draft, job: NewJob) -> NewJob:
+    """Count up from a taken id: not at random, so that a simulation stays the same."""
+    new = job.id
+    while new in draft.tables.jobs or new in draft.changed:
+        new += 1
+    return job if new == job.id else job._replace(id=new)
+
+
+def _live(draft: Draft, one: End | Return | Flag) -> StoredJob:
+    """Return the job of a running attempt, or raise if that attempt is not live."""
+    job = draft.find(one.job)
+    if job is None or job.state is not State.RUNNING:
+        raise Deposed(f"job {one.job} is not running")
+    if (job.attempt, job.incarnation) != (one.attempt, one.incarnation):
+        raise Deposed(f"attempt {one.attempt} of job {one.job} is not the live one")
+    return job
+
+
+def _end(draft: Draft, end: End) -> None:
+    job = _live(draft, end)
+    job.state, job.outcome, job.ended_at = State(end.state), end.outcome, end.ended_at
+    job.tries, job.crashes, job.cancelling = end.tries, end.crashes, False
+    draft.free(end.queue, end.unique, end.job)
+
+
+def _return(draft: Draft, one: Return) -> None:
+    job = _live(draft, one)
+    job.state, job.place, job.run_at, job.cancelling = State.QUEUED, one.place, one.run_at, False
+    job.tries, job.crashes, job.losses, job.outcome = one.tries, one.crashes, one.losses, one.outcome
+
+
+def _drop(draft: Draft, drop: Drop) -> None:
+    job = _waiting(draft, drop.job)
+    job.state, job.outcome, job.ended_at = State(drop.state), drop.outcome, drop.ended_at
+    draft.free(job.queue, job.unique, job.id)
+
+
+def _edit(draft: Draft, edit: Edit) -> None:
+    """Re-role a waiting job. Where the new queue has its unique key already, it goes on without one."""
+    job = _waiting(draft, edit.job)
+    if job.unique is not None and job.queue != edit.queue:
+        draft.free(job.queue, job.unique, job.id)
+        if draft.claim(edit.queue, job.unique, job.id) != job.id:
+            job.unique = None
+    job.queue, job.flow, job.priority, job.tags = edit.queue, edit.flow, edit.priority, edit.tags
+    job.run_at, job.place = edit.run_at, edit.place
+    job.rules = replace(job.rules, max_attempts=edit.max_attempts)
+
+
+def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
+    """Bring an ended job back; one that is gone, or whose unique key is taken, stays as it is."""
+    job = draft.find(revive.job)
+    if job is None or not is_ended(job):
+        return None
+    if job.unique is not None and draft.claim(job.queue, job.unique, job.id) != job.id:
+        return None
+    job.state, job.place, job.run_at = State.QUEUED, revive.place, revive.run_at
+    job.generation, job.tries, job.crashes, job.losses = job.generation + 1, 0, 0, ()
+    job.incarnation = job.worker = job.started_at = job.ended_at = job.outcome = None
+    return shown(job, now)
+
+
+def _resolve(draft: Draft, one: Resolve) -> bool:
+    job = draft.find(one.job)
+    if job is None or job.state is not State.UNKNOWN:
+        return False
+    if one.attempt and (job.attempt, job.incarnation) != (one.attempt, one.incarnation):
+        return False
+    job.state, job.outcome, job.ended_at = State(one.state), one.outcome, one.ended_at
+    return True
+
+
+def _begin(draft: Draft, begin: Begin) -> Begun:
+    job = _waiting(draft, begin.job)
+    job.state, job.attempt, job.incarnation = State.RUNNING, job.attempt + 1, begin.incarnation
+    job.worker, job.started_at = begin.worker, begin.started_at
+    return begun_of(job)
+
+
+def _waiting(draft: Draft, number: int) -> StoredJob:
+    job = draft.find(number)
+    if job is None or not is_waiting(job):
+        raise Deposed(f"job {number} is not waiting")
+    return job

@@ -1,0 +1,197 @@
+"""The leader's commit: one transaction, fenced by the term, whole or not at all.
+
+Each kind of record is one statement run over a list of tuples. A fence that does not hold shows as a
+count that is too small; then the core is wrong about the world, everything is rolled back and the leader
+resigns. A job that was submitted in the same commit and refused (its key was taken) never existed: what
+the plan wanted to do with it is left out without a word.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import apsw
+import msgspec
+
+from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Event, Resolve, Return, Revive
+from fairway.errors import Deposed
+from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.sqlite.connection import fetch, transaction
+from fairway.stores.sqlite.reading import find_jobs
+from fairway.stores.sqlite.rows import (
+    CODES,
+    Row,
+    begun_from,
+    losses_blob,
+    rules_blob,
+    rules_from,
+    tags_text,
+)
+from fairway.stores.sqlite.sql import SQL
+from fairway.stores.sqlite.submitting import Inserted, insert_submissions
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def commit(
+    connection: apsw.Connection,
+    term: int,
+    holder: str,
+    batch: Batch,
+    submissions: Sequence[Submission],
+    now: int,
+) -> Receipt:
+    """Write everything, or raise Deposed and write nothing."""
+    with transaction(connection):
+        if not fetch(connection, SQL["check_term"], (term, holder)):
+            raise Deposed(f"term {term} of {holder} is over")
+        inserted = _insert(connection, submissions, now)
+        refused = _refused(submissions, inserted)
+        _end(connection, batch.ends)
+        _return(connection, batch.returns)
+        _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
+        _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
+        revived = _revive(connection, batch.revives)
+        resolved = [resolve.job for resolve in batch.resolves if _resolve(connection, resolve)]
+        _flag(connection, batch)
+        begun = _begin(connection, batch.begins, refused)
+        _save_queues(connection, batch)
+        connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
+        number = _tell(connection, batch.events, refused, now)
+        return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, number)
+
+
+def _insert(connection: apsw.Connection, submissions: Sequence[Submission], now: int) -> Inserted:
+    if not submissions:
+        return Inserted()
+    return insert_submissions(connection.execute, connection.executemany, submissions, now, arrivals=False)
+
+
+def _refused(submissions: Sequence[Submission], inserted: Inserted) -> frozenset[int]:
+    """Return the submitted ids under which nothing was inserted."""
+    asked = {job.id for submission in submissions for job in submission.jobs}
+    return frozenset(asked - inserted.stored)
+
+
+def _run(connection: apsw.Connection, name: str, rows: Sequence[Row]) -> None:
+    """Run a fenced statement once per row, each of which must change one."""
+    before = connection.total_changes()
+    connection.executemany(SQL[name], rows)
+    missing = len(rows) - (connection.total_changes() - before)
+    if missing:
+        raise Deposed(f"{missing} of {len(rows)} records of {name} did not find their job as planned")
+
+
+def _end(connection: apsw.Connection, ends: list[End]) -> None:
+    if not ends:
+        return
+    rows = [
+        (job, attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes)
+        for job, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends
+    ]
+    _run(connection, "end_jobs", rows)
+    _delete(connection, [end.job for end in ends])
+    keys = [(end.queue, end.unique, end.job) for end in ends if end.unique is not None]
+    connection.executemany(SQL["free_key"], keys)
+
+
+def _return(connection: apsw.Connection, returns: list[Return]) -> None:
+    rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
+    _run(connection, "return_jobs", rows)
+
+
+def _drop(connection: apsw.Connection, drops: list[Drop]) -> None:
+    rows = [(drop.job, CODES[drop.state], drop.outcome, drop.ended_at) for drop in drops]
+    _run(connection, "drop_jobs", rows)
+    connection.executemany(SQL["free_key_of_job"], [(drop.job,) for drop in drops])
+    _delete(connection, [drop.job for drop in drops])
+
+
+def _delete(connection: apsw.Connection, jobs: list[int]) -> None:
+    if jobs:
+        connection.execute(SQL["delete_jobs"], (_carray(jobs),))
+
+
+def _edit(connection: apsw.Connection, edits: list[Edit]) -> None:
+    for edit in edits:
+        found = fetch(connection, SQL["find_waiting"], (edit.job,))
+        if not found:
+            raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
+        [(queue, unique, blob)] = found
+        if unique is not None and queue != edit.queue:
+            unique = _move_key(connection, edit, queue, unique)
+        rules = replace(rules_from(blob), max_attempts=edit.max_attempts)
+        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules_blob(rules), unique)
+        connection.execute(SQL["edit_job"], row)
+
+
+def _move_key(connection: apsw.Connection, edit: Edit, queue: str, unique: str) -> str | None:
+    """Take the unique key along; where the new queue has it already, the job goes on without one."""
+    connection.execute(SQL["free_key"], (queue, unique, edit.job))
+    return unique if _claim(connection, edit.queue, unique, edit.job) else None
+
+
+def _claim(connection: apsw.Connection, queue: str, unique: str, job: int) -> bool:
+    [(holder,)] = fetch(connection, SQL["claim_key"], (queue, unique, job))
+    return bool(holder == job)
+
+
+def _revive(connection: apsw.Connection, revives: list[Revive]) -> list[StoredJob]:
+    """Bring ended jobs back; one that is gone, or whose unique key is taken, stays as it is."""
+    revived = []
+    for revive in revives:
+        for queue, unique in fetch(connection, SQL["find_ended_key"], (revive.job,)):
+            if unique is None or _claim(connection, queue, unique, revive.job):
+                connection.execute(SQL["revive_job"], revive)
+                connection.execute(SQL["delete_ended"], (revive.job,))
+                revived.append(revive.job)
+    return find_jobs(connection, revived) if revived else []
+
+
+def _resolve(connection: apsw.Connection, one: Resolve) -> bool:
+    row = (one.job, one.attempt, one.incarnation, CODES[one.state], one.outcome, one.ended_at)
+    connection.execute(SQL["resolve_job"], row)
+    return connection.changes() == 1
+
+
+def _flag(connection: apsw.Connection, batch: Batch) -> None:
+    """Mark attempts as being cancelled; one that this very commit ends needs no mark."""
+    if batch.flags:
+        over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
+        _run(connection, "flag_jobs", [flag for flag in batch.flags if flag[:2] not in over])
+
+
+def _begin(connection: apsw.Connection, begins: list[Begin], refused: frozenset[int]) -> list[Begun]:
+    if refused:
+        begins = [begin for begin in begins if begin.job not in refused]
+    if not begins:
+        return []
+    jobs = [begin.job for begin in begins]
+    found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
+    _run(connection, "begin_jobs", begins)
+    return begun_from(found[job] for job in jobs)
+
+
+def _carray(jobs: list[int]) -> Any:
+    return apsw.carray(array("q", jobs))
+
+
+def _save_queues(connection: apsw.Connection, batch: Batch) -> None:
+    for queue in batch.queues:
+        if queue.settings is None:
+            connection.execute(SQL["delete_queue"], (queue.path,))
+        else:
+            connection.execute(SQL["save_queue"], queue)
+
+
+def _tell(connection: apsw.Connection, events: list[Event], refused: frozenset[int], now: int) -> int | None:
+    """Write the events as one row and return its number."""
+    if refused:
+        events = [event for event in events if event.job not in refused]
+    if not events:
+        return None
+    [(number,)] = fetch(connection, SQL["save_events"], (now, _pack(events)))
+    return int(number)

@@ -1,0 +1,68 @@
+"""Elections by compare-and-set, and what only the write connection may do besides commits."""
+
+from __future__ import annotations
+
+import apsw
+
+from fairway.store import Leadership
+from fairway.stores.sqlite.connection import fetch, transaction
+from fairway.stores.sqlite.reading import find_leadership
+from fairway.stores.sqlite.sql import SQL
+from fairway.stores.sqlite.submitting import REQUEST_SECONDS
+from fairway.times import MICRO
+
+EVENT_SECONDS = 86_400
+EVENT_BYTES = 1 << 30
+NODE_SECONDS = 3_600
+
+
+def elect(
+    connection: apsw.Connection, seen_term: int, holder: str, name: str, url: str, now: int
+) -> Leadership | None:
+    """Raise the term if nobody else did since it was seen."""
+    with transaction(connection):
+        if seen_term == 0:
+            connection.execute(SQL["first_election"], (holder, name, url, now))
+        else:
+            connection.execute(SQL["next_election"], (seen_term, holder, name, url, now))
+        if connection.changes() == 0:
+            return None
+        connection.execute(SQL["record_election"])
+        connection.execute(SQL["beat"], (seen_term + 1, holder, False))
+        return find_leadership(connection)
+
+
+def renew(connection: apsw.Connection, term: int, holder: str, asleep: bool) -> bool:
+    """Beat once, if the term is still ours."""
+    with transaction(connection):
+        connection.execute(SQL["beat"], (term, holder, asleep))
+        return connection.changes() == 1
+
+
+def resign(connection: apsw.Connection, term: int, holder: str) -> None:
+    """Leave the term without a holder."""
+    with transaction(connection):
+        connection.execute(SQL["resign"], (term, holder))
+
+
+def tidy(
+    connection: apsw.Connection, now: int, keep_ended_seconds: float, most: int, event_bytes: int
+) -> int:
+    """Forget what is old, a bounded number of each kind; return how many rows went."""
+    with transaction(connection):
+        before = connection.total_changes()
+        old = fetch(connection, SQL["old_ended"], (now - int(keep_ended_seconds * MICRO), most))
+        connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_ended"], old)
+        connection.execute(SQL["tidy_requests"], (now - REQUEST_SECONDS * MICRO, most))
+        connection.execute(SQL["tidy_arrivals"], (most,))
+        connection.execute(SQL["tidy_nodes"], (now - NODE_SECONDS * MICRO,))
+        _tidy_events(connection, now, most, event_bytes)
+        return connection.total_changes() - before
+
+
+def _tidy_events(connection: apsw.Connection, now: int, most: int, event_bytes: int) -> None:
+    since = (now - EVENT_SECONDS * MICRO, event_bytes)
+    found = fetch(connection, SQL["first_event_since"], since)
+    first = found[0][0] if found else 1 << 62
+    connection.execute(SQL["tidy_events"], (first, most))

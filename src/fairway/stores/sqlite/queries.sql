@@ -1,0 +1,313 @@
+-- Every statement of the SQLite store but those that a search composes. Times are passed in, every write
+-- about an attempt is fenced. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown.
+-- Those under "submit" also run on a user's own connection, so they keep to what SQLite 3.40 knows.
+
+-- === submit ===
+
+-- name: find_request
+SELECT digest, ids
+  FROM request
+ WHERE key = ?1 AND created_at > ?2
+
+-- name: save_request
+INSERT OR REPLACE INTO request (key, digest, ids, created_at)
+VALUES (?1, ?2, ?3, ?4)
+
+-- name: find_taken_ids
+-- Which of these ids belong to a job already. Ids are drawn at random, so two makers may meet.
+SELECT id FROM job WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: claim_key
+-- Returns who holds the key now: the job that asked, or the one that had it before.
+INSERT INTO claim (scope, key, job)
+VALUES (?1, ?2, ?3)
+ON CONFLICT (scope, key) DO UPDATE SET job = claim.job
+RETURNING job
+
+-- name: insert_job
+INSERT INTO job (
+  id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13)
+
+-- name: insert_arrival
+INSERT INTO arrival (job) VALUES (?1)
+
+-- === commit ===
+
+-- name: check_term
+SELECT 1
+  FROM leader
+ WHERE term = ?1 AND holder = ?2
+
+-- name: end_jobs
+-- Copies a finished job out of the hot table. Touches nothing if another attempt took over.
+INSERT INTO ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+)
+SELECT id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, ?7,
+       ?8, losses, generation, incarnation, worker, started_at, ?6, rules, unique_key, ?5, payload
+  FROM job
+ WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3 AND state = 1
+
+-- name: drop_jobs
+INSERT INTO ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+)
+SELECT id, ?2, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+       crashes, losses, generation, incarnation, worker, started_at, ?4, rules, unique_key, ?3, payload
+  FROM job
+ WHERE id = ?1 AND state = 0
+
+-- name: delete_jobs
+DELETE FROM job WHERE id IN carray(?1)
+
+-- name: free_key
+DELETE FROM claim
+ WHERE scope = ?1 AND key = ?2 AND job = ?3
+
+-- name: free_key_of_job
+DELETE FROM claim
+ WHERE job = ?1 AND (scope, key) IN (SELECT queue, unique_key FROM job WHERE id = ?1)
+
+-- name: return_jobs
+UPDATE job
+   SET state = 0, cancelling = 0, place = ?4, run_at = ?5, tries = ?6, crashes = ?7, losses = ?8,
+       outcome = ?9
+ WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3 AND state = 1
+
+-- name: find_waiting
+SELECT queue, unique_key, rules
+  FROM job
+ WHERE id = ?1 AND state = 0
+
+-- name: edit_job
+UPDATE job
+   SET queue = ?2, flow = ?3, priority = ?4, tags = ?5, run_at = ?6, place = ?7, rules = ?8,
+       unique_key = ?9
+ WHERE id = ?1
+
+-- name: find_ended_key
+SELECT queue, unique_key
+  FROM ended
+ WHERE id = ?1
+
+-- name: revive_job
+-- The attempt number goes on: it is the fence. Everything else that was counted starts again.
+INSERT INTO job (
+  id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, generation,
+  rules, unique_key, payload
+)
+SELECT id, queue, flow, priority, adapter, task, tags, once, ?3, ?2, created_at, attempt, generation + 1,
+       rules, unique_key, payload
+  FROM ended
+ WHERE id = ?1
+
+-- name: delete_ended
+DELETE FROM ended WHERE id = ?1
+
+-- name: resolve_job
+UPDATE ended
+   SET state = ?4, outcome = ?5, ended_at = ?6
+ WHERE id = ?1 AND state = 5 AND (?2 = 0 OR attempt = ?2 AND incarnation = ?3)
+
+-- name: flag_jobs
+UPDATE job
+   SET cancelling = 1
+ WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3 AND state = 1
+
+-- name: read_begun
+-- Read first, then updated: 2.7 µs a job, where UPDATE … RETURNING takes 4.4.
+SELECT id, attempt + 1, generation, tries, crashes, losses, rules, unique_key, payload
+  FROM job
+ WHERE id IN carray(?1) AND state = 0
+
+-- name: begin_jobs
+UPDATE job
+   SET state = 1, attempt = attempt + 1, incarnation = ?2, worker = ?3, started_at = ?4
+ WHERE id = ?1 AND state = 0
+
+-- name: save_queue
+INSERT INTO queue (path, settings, created_at)
+VALUES (?1, ?2, ?3)
+ON CONFLICT (path) DO UPDATE SET settings = excluded.settings
+
+-- name: delete_queue
+DELETE FROM queue WHERE path = ?1
+
+-- name: delete_arrival
+DELETE FROM arrival WHERE number = ?1
+
+-- name: save_events
+INSERT INTO event (at, written, body)
+VALUES (
+  ?1,
+  length(?2) + coalesce((SELECT written FROM event ORDER BY number DESC LIMIT 1), 0),
+  ?2
+)
+RETURNING number
+
+-- === read ===
+
+-- name: find_jobs
+-- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
+SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+       crashes, losses, generation, cancelling, incarnation, worker, started_at, NULL AS ended_at, rules,
+       unique_key, outcome, payload
+  FROM job
+ WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+       crashes, losses, generation, 0 AS cancelling, incarnation, worker, started_at, ended_at, rules,
+       unique_key, outcome, payload
+  FROM ended
+ WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: take_arrivals
+SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place
+  FROM arrival AS a
+  JOIN job AS j ON j.id = a.job
+ WHERE a.number > ?1 AND j.state = 0
+ ORDER BY a.number
+ LIMIT ?2
+
+-- name: waiting_jobs
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place
+  FROM job
+ WHERE id > ?1 AND state = 0
+ ORDER BY id
+ LIMIT ?2
+
+-- name: live_attempts
+SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload,
+       queue, flow, priority, adapter, task, tags, once, place, incarnation, worker, started_at, cancelling
+  FROM job
+ WHERE state = 1
+
+-- name: begun_again
+SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload
+  FROM job
+ WHERE id IN (SELECT value FROM json_each(?1)) AND state = 1
+
+-- name: events_from
+SELECT number, body
+  FROM event
+ WHERE number >= ?1
+ ORDER BY number
+
+-- name: event_span
+SELECT coalesce((SELECT min(number) FROM event), 0), coalesce((SELECT max(number) FROM event), 0)
+
+-- name: queue_rows
+SELECT path, settings
+  FROM queue
+ ORDER BY path
+
+-- name: add_log
+-- A worker that was not thanked sends its output again: the second copy is the same.
+INSERT OR IGNORE INTO log (job, attempt, number, at, stream, text)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: read_log
+SELECT job, attempt, number, at, stream, text
+  FROM log
+ WHERE job = ?1
+   AND attempt = coalesce(?2, (SELECT max(attempt) FROM log WHERE job = ?1))
+   AND number > ?3
+ ORDER BY number
+ LIMIT ?4
+
+-- === leadership ===
+
+-- name: first_election
+INSERT OR IGNORE INTO leader (one, term, holder, name, url, elected_at)
+VALUES (1, 1, ?1, ?2, ?3, ?4)
+
+-- name: next_election
+UPDATE leader
+   SET term = term + 1, holder = ?2, name = ?3, url = ?4, elected_at = ?5
+ WHERE term = ?1
+
+-- name: record_election
+INSERT INTO leader_history (term, holder, name, url, elected_at)
+SELECT term, holder, name, url, elected_at
+  FROM leader
+
+-- name: beat
+UPDATE beat
+   SET beat = beat + 1, asleep = ?3
+ WHERE EXISTS (SELECT 1 FROM leader WHERE term = ?1 AND holder = ?2)
+
+-- name: resign
+UPDATE leader
+   SET holder = ''
+ WHERE term = ?1 AND holder = ?2
+
+-- name: find_leadership
+SELECT term, holder, name, url, elected_at, beat, asleep
+  FROM leader, beat
+
+-- name: leaders
+SELECT term, holder, name, url, elected_at, 0, 0
+  FROM leader_history
+ ORDER BY term DESC
+ LIMIT ?1
+
+-- name: save_node
+INSERT INTO node (name, incarnation, url, version, started_at, seen_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (incarnation) DO UPDATE
+   SET name = excluded.name, url = excluded.url, version = excluded.version, seen_at = excluded.seen_at
+
+-- name: nodes
+SELECT name, incarnation, url, version, started_at, seen_at
+  FROM node
+ ORDER BY name, started_at
+
+-- name: forget_node
+DELETE FROM node WHERE incarnation = ?1
+
+-- === tidy ===
+
+-- name: old_ended
+SELECT id
+  FROM ended
+ WHERE ended_at < ?1
+ ORDER BY ended_at
+ LIMIT ?2
+
+-- name: delete_log
+DELETE FROM log WHERE job = ?1
+
+-- name: tidy_requests
+DELETE FROM request
+ WHERE key IN (SELECT key FROM request WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2)
+
+-- name: first_event_since
+-- Both columns rise with the number, so this reads what is too old and one row more.
+SELECT number
+  FROM event
+ WHERE at >= ?1 AND written >= (SELECT written FROM event ORDER BY number DESC LIMIT 1) - ?2
+ ORDER BY number
+ LIMIT 1
+
+-- name: tidy_events
+DELETE FROM event
+ WHERE number IN (SELECT number FROM event WHERE number < ?1 ORDER BY number LIMIT ?2)
+
+-- name: tidy_arrivals
+-- Arrivals of jobs that ended before the leader took them in.
+DELETE FROM arrival
+ WHERE number IN (
+   SELECT number
+     FROM arrival
+    WHERE NOT EXISTS (SELECT 1 FROM job WHERE job.id = arrival.job)
+    LIMIT ?1
+ )
+
+-- name: tidy_nodes
+DELETE FROM node WHERE seen_at < ?1

@@ -1,0 +1,95 @@
+"""What readers ask for, each answered from one snapshot of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from fairway.core.plan import Begun, Event
+from fairway.store import Leadership, LiveAttempt, LogLine, NodeRow, NumberedEvent, StoredJob, Taken
+from fairway.stores.sqlite.connection import fetch
+from fairway.stores.sqlite.rows import Row, begun_from, live_from, stored_from, taken_from
+from fairway.stores.sqlite.sql import SQL
+
+_read_events = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+def find_jobs(connection: apsw.Connection, jobs: Sequence[int]) -> list[StoredJob]:
+    """Return those of *jobs* that exist."""
+    return [stored_from(row) for row in fetch(connection, SQL["find_jobs"], (_list(jobs),))]
+
+
+def begun_again(connection: apsw.Connection, jobs: Sequence[int]) -> list[Begun]:
+    """Return what the running ones of *jobs* were begun with."""
+    return begun_from(fetch(connection, SQL["begun_again"], (_list(jobs),)))
+
+
+def take_arrivals(connection: apsw.Connection, after: int, most: int) -> list[Taken]:
+    """Return arrivals of jobs that still wait."""
+    return taken_from(fetch(connection, SQL["take_arrivals"], (after, most)))
+
+
+def waiting_jobs(connection: apsw.Connection, after: int, most: int) -> list[Taken]:
+    """Return the next waiting jobs by id."""
+    return taken_from(fetch(connection, SQL["waiting_jobs"], (after, most)))
+
+
+def live_attempts(connection: apsw.Connection) -> list[LiveAttempt]:
+    """Return every running attempt."""
+    return [live_from(row) for row in fetch(connection, SQL["live_attempts"])]
+
+
+def events_after(connection: apsw.Connection, number: int, index: int, most: int) -> list[NumberedEvent]:
+    """Return up to *most* events behind `number.index`."""
+    found: list[NumberedEvent] = []
+    for row_number, body in connection.execute(SQL["events_from"], (number,)):
+        first = index + 1 if row_number == number else 0
+        events = _read_events(body)
+        found += [NumberedEvent(row_number, n, events[n]) for n in range(first, len(events))]
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def event_span(connection: apsw.Connection) -> tuple[int, int]:
+    """Return the oldest and the newest event number."""
+    [(oldest, newest)] = fetch(connection, SQL["event_span"])
+    return oldest, newest
+
+
+def read_log(
+    connection: apsw.Connection, job: int, attempt: int | None, after: int, most: int
+) -> list[LogLine]:
+    """Return output of one attempt, or of the latest that wrote any."""
+    return [LogLine(*row) for row in fetch(connection, SQL["read_log"], (job, attempt, after, most))]
+
+
+def queue_rows(connection: apsw.Connection) -> dict[str, bytes]:
+    """Return the settings of every queue."""
+    return dict(fetch(connection, SQL["queue_rows"]))
+
+
+def nodes(connection: apsw.Connection) -> list[NodeRow]:
+    """Return the nodes that wrote themselves down."""
+    return [NodeRow(*row) for row in fetch(connection, SQL["nodes"])]
+
+
+def find_leadership(connection: apsw.Connection) -> Leadership | None:
+    """Return the leader row with its beat."""
+    rows = _leaderships(fetch(connection, SQL["find_leadership"]))
+    return rows[0] if rows else None
+
+
+def leaders(connection: apsw.Connection, most: int) -> list[Leadership]:
+    """Return past elections, newest first."""
+    return _leaderships(fetch(connection, SQL["leaders"], (most,)))
+
+
+def _leaderships(rows: list[Row]) -> list[Leadership]:
+    return [Leadership(*row)._replace(asleep=bool(row[-1])) for row in rows]
+
+
+def _list(jobs: Sequence[int]) -> str:
+    return msgspec.json.encode(list(jobs)).decode()

@@ -1,0 +1,216 @@
+"""How things look from outside: the public forms of jobs, queues, workers, the cluster and events.
+
+Each is a plain dictionary ready for JSON, typed, so that the OpenAPI document is drawn from the same
+definition that the code is checked against. Payloads and values are passed through as the JSON they are.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairway.core.lifecycle import ENDED, State
+from fairway.core.model import Timers
+from fairway.desk import ClusterView, QueueView, Standing, WorkerView
+from fairway.ids import show
+from fairway.shapes import Cluster, EventShape, Job, Leader, Node, Outcome, Queue, Waiting, Worker
+from fairway.store import Leadership, NewJob, NodeRow, NumberedEvent, StoredJob
+from fairway.times import MICRO, show_time
+
+CRASH_WINDOW = round(Timers().crash_window * MICRO)
+
+
+def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
+    """Show a job; *standing* is what the leader knows of a waiting one."""
+    ended = job.state in ENDED
+    contents = _read_contents(job.payload)
+    return {
+        "id": show(job.id),
+        "queue": job.queue,
+        "flow": job.flow,
+        "priority": job.priority,
+        "state": _state(job, now),
+        "delivery": str(job.delivery),
+        "task": job.task or None,
+        "args": contents.args,
+        "kwargs": contents.kwargs,
+        "work": contents.work,
+        "tags": list(job.tags),
+        "unique": job.unique,
+        "run_at": show_time(job.run_at),
+        "attempt": job.attempt,
+        "tries": job.tries,
+        "max_attempts": job.rules.max_attempts,
+        "crashes": _crashes(job, now),
+        "max_crashes": job.rules.max_crashes,
+        "generation": job.generation,
+        "timeout": job.rules.timeout,
+        "backoff": {"first": job.rules.retry_first, "max": job.rules.retry_max},
+        "worker": job.worker,
+        "cancelling": job.cancelling,
+        "created_at": show_time(job.created_at),
+        "started_at": _time(job.started_at),
+        "ended_at": _time(job.ended_at),
+        "outcome": _outcome(job) if ended else None,
+        "last_error": None if ended or job.outcome is None else msgspec.Raw(job.outcome),
+        "waiting": _waiting(standing),
+        "position": None if standing is None else standing.position,
+        "eta": None,
+    }
+
+
+def accepted_job(job: NewJob) -> StoredJob:
+    """Return a job as it is at the moment it was accepted."""
+    return StoredJob(
+        id=job.id,
+        queue=job.queue,
+        flow=job.flow,
+        priority=job.priority,
+        state=State.QUEUED,
+        delivery=job.delivery,
+        adapter=job.adapter,
+        task=job.task,
+        tags=job.tags,
+        run_at=job.run_at,
+        place=job.run_at,
+        created_at=job.created_at,
+        attempt=0,
+        tries=0,
+        crashes=0,
+        losses=(),
+        generation=0,
+        rules=job.rules,
+        payload=job.payload,
+        unique=job.unique,
+    )
+
+
+def queue_view(queue: QueueView) -> Queue:
+    """Show a queue with its settings and live numbers."""
+    settings = queue.settings
+    return {
+        "path": queue.path,
+        "settings": {
+            "limit": settings.limit,
+            "paused": settings.paused,
+            "discipline": settings.discipline,
+        },
+        "waiting": queue.waiting,
+        "scheduled": queue.scheduled,
+        "running": queue.running,
+        "oldest_wait": queue.oldest_wait,
+        "limited_by": queue.limited_by,
+    }
+
+
+def worker_view(worker: WorkerView) -> Worker:
+    """Show a worker."""
+    return {
+        "name": worker.name,
+        "incarnation": worker.incarnation,
+        "state": worker.state,
+        "slots": worker.slots,
+        "busy": worker.busy,
+        "running": worker.running,
+        "tags": list(worker.tags),
+        "adapters": list(worker.adapters),
+        "tasks": list(worker.tasks),
+        "queues": list(worker.queues),
+        "facts": dict(worker.facts),
+        "joined_at": show_time(worker.joined_at),
+        "last_beat_seconds": worker.last_beat_seconds,
+        "version": worker.version,
+    }
+
+
+def cluster_view(cluster: ClusterView) -> Cluster:
+    """Show who leads and who is there."""
+    leader = cluster.leader
+    return {
+        "leader": leader.name if leader else None,
+        "leader_url": leader.url if leader else None,
+        "term": leader.term if leader else None,
+        "this": cluster.this,
+        "leading": cluster.leading,
+        "ready": cluster.ready,
+        "nodes": [_node(node) for node in cluster.nodes],
+        "history": [_leader(past) for past in cluster.history],
+    }
+
+
+def event_view(numbered: NumberedEvent) -> EventShape:
+    """Show an event as the stream sends it."""
+    event = numbered.event
+    return {
+        "id": f"{numbered.number}.{numbered.index}",
+        "kind": event.kind,
+        "at": show_time(event.at),
+        "job": None if event.job is None else show(event.job),
+        "queue": event.queue,
+        "state": event.state,
+        "attempt": event.attempt,
+        "worker": event.worker,
+        "task": event.task,
+        "detail": event.detail,
+    }
+
+
+class _Contents(msgspec.Struct):
+    """A payload taken apart without being read."""
+
+    args: msgspec.Raw = msgspec.Raw(b"null")
+    kwargs: msgspec.Raw = msgspec.Raw(b"null")
+    work: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _state(job: StoredJob, now: int) -> str:
+    """`scheduled` and `queued` are one stored state, told apart by time."""
+    if job.state is State.QUEUED or job.state is State.SCHEDULED:
+        return State.SCHEDULED.value if job.run_at > now else State.QUEUED.value
+    return job.state.value
+
+
+def _crashes(job: StoredJob, now: int) -> int:
+    """Lost workers count for a day, so that long jobs survive machines that come and go."""
+    if not job.losses:
+        return job.crashes
+    since = (job.ended_at or now) - CRASH_WINDOW
+    return job.crashes + sum(1 for loss in job.losses if loss > since)
+
+
+def _outcome(job: StoredJob) -> Outcome:
+    if job.state is State.SUCCEEDED:
+        return {"ok": True, "value": msgspec.Raw(job.outcome or b"null")}
+    error = msgspec.json.decode(job.outcome) if job.outcome else {}
+    if not isinstance(error, dict):
+        error = {"message": error}
+    reason = str(error.pop("reason", job.state.value))
+    return {"ok": False, "reason": reason, "error": error or None}
+
+
+def _waiting(standing: Standing | None) -> Waiting | None:
+    if standing is None or standing.waiting is None:
+        return None
+    waiting = standing.waiting
+    return {"reason": waiting.reason, "detail": waiting.detail, "on": waiting.on}
+
+
+def _node(node: NodeRow) -> Node:
+    return {
+        "name": node.name,
+        "incarnation": node.incarnation,
+        "url": node.url,
+        "version": node.version,
+        "started_at": show_time(node.started_at),
+        "seen_at": show_time(node.seen_at),
+    }
+
+
+def _leader(past: Leadership) -> Leader:
+    return {"term": past.term, "name": past.name, "elected_at": show_time(past.elected_at)}
+
+
+def _time(micros: int | None) -> str | None:
+    return None if micros is None else show_time(micros)
+
+
+_read_contents = msgspec.json.Decoder(_Contents).decode

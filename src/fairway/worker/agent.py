@@ -1,0 +1,329 @@
+"""The agent: a worker's own process, which never runs user code.
+
+Its duties:
+
+1. Start the adapters, and learn from them which tasks there are.
+2. Keep connected to a node: try again for ever, with a growing pause; at each connection say who it is,
+   what it holds and what it has finished but was not thanked for.
+3. Beat, naming every attempt it holds.
+4. Give begun attempts to their adapters, each (job, attempt) at most once in its life; stop those it is
+   told to stop; drop what an older term sends.
+5. Pass on results, hand-backs and output; keep results and hand-backs until they are acknowledged.
+6. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
+
+When no node answers for longer than the lease, work runs on (`keep`): its results are told later, and
+refused if the attempts were taken away. One loop owns it all; there are no locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import fairway
+from fairway.adapter import Adapter
+from fairway.wire.messages import (
+    PROTOCOL,
+    Acks,
+    Assignment,
+    Beat,
+    Begin,
+    Goodbye,
+    Held,
+    Hello,
+    LogPiece,
+    Refusal,
+    Result,
+    Stop,
+    Task,
+    ToWorker,
+    Welcome,
+)
+from fairway.worker.facts import lasting_facts, passing_facts
+from fairway.worker.identity import Identity
+from fairway.worker.outbox import Key, Outbox
+from fairway.worker.transport import Connect, Disconnected, Transport
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 100_000
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+CONNECT_SECONDS = 10.0
+GOODBYE_SECONDS = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a worker offers."""
+
+    slots: int
+    tags: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ("**",)
+    async_per_slot: int = 100
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Agent:
+    """One worker. `start`, then `run` until `close`."""
+
+    def __init__(
+        self, identity: Identity, capacity: Capacity, adapters: Sequence[Adapter], connect: Connect
+    ) -> None:
+        self.identity, self.capacity = identity, capacity
+        self.tasks: list[Task] = []
+        self.connected = asyncio.Event()
+        self._adapters = {adapter.name: adapter for adapter in adapters}
+        self._connect = connect
+        self._facts = lasting_facts() | capacity.facts
+        self._outbox = Outbox()
+        self._held: dict[Key, Adapter] = {}
+        self._memory = Memory()
+        self._term = 0
+        self._beat_seconds = 2.0
+        self._closing = False
+        self._transport: Transport | None = None
+        self._acknowledged = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    # --- 1. starting ----------------------------------------------------------------------------------
+    async def start(self) -> None:
+        """Start the adapters; raises if one cannot work."""
+        for adapter in self._adapters.values():
+            self.tasks += await adapter.start(self)
+
+    async def run(self) -> None:
+        """Serve nodes until closed."""
+        self._running = asyncio.current_task()
+        pause = FIRST_PAUSE
+        while not self._closing:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    transport = await self._connect()
+                await self._serve(transport)
+                pause = FIRST_PAUSE
+            except* (Disconnected, OSError, TimeoutError) as group:
+                if self.connected.is_set():
+                    pause = FIRST_PAUSE
+                log.info("no connection", extra={"reason": str(group.exceptions[0])})
+            self.connected.clear()
+            if not self._closing:
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    # --- 2. one connection ------------------------------------------------------------------------------
+    async def _serve(self, transport: Transport) -> None:
+        try:
+            await transport.send([self._hello()])
+            async with asyncio.timeout(CONNECT_SECONDS):
+                first = await transport.receive()
+            if not first or not isinstance(first[0], Welcome):
+                raise Disconnected(describe_refusal(first))
+            self._take(first)
+            self._transport = transport
+            self.connected.set()
+            await transport.send(list(self._outbox.start_again()))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_receiving(transport))
+                tasks.create_task(self._keep_sending(transport))
+                tasks.create_task(self._keep_beating(transport))
+        finally:
+            self._transport = None
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(1):
+                    await transport.close()
+
+    def _hello(self) -> Hello:
+        return Hello(
+            protocol=PROTOCOL,
+            name=self.identity.name,
+            incarnation=self.identity.incarnation,
+            slots=self.capacity.slots,
+            adapters=list(self._adapters),
+            tasks=self.tasks,
+            tags=list(self.capacity.tags),
+            queues=list(self.capacity.queues),
+            async_per_slot=self.capacity.async_per_slot,
+            facts=self._facts | passing_facts(),
+            holds=self._holds(),
+            predecessor=self.identity.predecessor,
+            pid=os.getpid(),
+            version=fairway.__version__,
+        )
+
+    async def _keep_receiving(self, transport: Transport) -> None:
+        while True:
+            self._take(await transport.receive())
+
+    async def _keep_sending(self, transport: Transport) -> None:
+        while True:
+            await self._outbox.wake.wait()
+            self._outbox.wake.clear()
+            for message in self._outbox.take():
+                await transport.send([message])
+
+    # --- 3. beats ---------------------------------------------------------------------------------------
+    async def _keep_beating(self, transport: Transport) -> None:
+        while True:
+            await asyncio.sleep(self._beat_seconds)
+            await transport.send([Beat(self._holds(), passing_facts())])
+
+    def _holds(self) -> list[Held]:
+        """Name what runs and what has ended without the node knowing: both are still ours."""
+        holds = [Held(*key, adapter.started(*key)) for key, adapter in self._held.items()]
+        holds += [Held(*key) for key in self._outbox.results]
+        return holds
+
+    # --- 4. orders --------------------------------------------------------------------------------------
+    def _take(self, messages: Sequence[ToWorker]) -> None:
+        for message in messages:
+            if isinstance(message, Refusal):
+                raise Disconnected(f"refused: {message.code}: {message.detail}")
+            if message.term < self._term:
+                log.info("dropped a message of an older term", extra={"term": message.term})
+                continue
+            self._term = message.term
+            if isinstance(message, Begin):
+                self._begin(message.assignments)
+            elif isinstance(message, Acks):
+                self._acknowledge(message)
+            elif isinstance(message, Stop):
+                self._stop(message)
+            else:
+                self._beat_seconds = message.beat_seconds
+
+    def _begin(self, assignments: Sequence[Assignment]) -> None:
+        keys = [assignment[:2] for assignment in assignments]
+        if not self._memory.is_new(keys):
+            assignments = self._without_known(assignments)
+            keys = [assignment[:2] for assignment in assignments]
+        self._memory.add(keys)
+        if self._closing or self._outbox.is_full:
+            self.handed_back(keys)
+            return
+        for bundle in group(assignments):
+            adapter = self._adapters.get(bundle[0].adapter)
+            if adapter is None:
+                self.handed_back([assignment[:2] for assignment in bundle])
+                continue
+            self._held.update(dict.fromkeys([assignment[:2] for assignment in bundle], adapter))
+            adapter.begin(bundle)
+
+    def _without_known(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Leave out what we have heard of: it runs, or the node has missed what became of it."""
+        fresh: dict[Key, Assignment] = {}
+        for assignment in assignments:
+            key = assignment[:2]
+            if not self._memory.knows(key):
+                fresh.setdefault(key, assignment)
+            elif key not in self._held:
+                self._outbox.tell_again(key)
+        return list(fresh.values())
+
+    def _stop(self, message: Stop) -> None:
+        for held in message.attempts:
+            if adapter := self._held.get(held[:2]):
+                adapter.stop(held.job, held.attempt, message.force)
+
+    # --- 5. reports -------------------------------------------------------------------------------------
+    def finished(self, results: Sequence[Result]) -> None:
+        """These attempts ended; those that the worker itself stopped are handed back."""
+        pop = self._held.pop
+        for result in results:
+            pop(result[:2], None)
+        stopped = [Held(*result[:2]) for result in results if result[2] == "stopped"]
+        if stopped:
+            self._outbox.add_hand_backs(stopped)
+            results = [result for result in results if result[2] != "stopped"]
+        self._outbox.add_results(results)
+
+    def handed_back(self, attempts: Sequence[Key]) -> None:
+        """These attempts did not start and never will here."""
+        for key in attempts:
+            self._held.pop(key, None)
+        self._outbox.add_hand_backs([Held(*key, False) for key in attempts])
+
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """These attempts wrote output."""
+        self._outbox.add_logs(pieces)
+
+    def _acknowledge(self, message: Acks) -> None:
+        self._outbox.acknowledge(message.done)
+        self._outbox.acknowledge(message.stale)
+        # An attempt that is not ours any more runs on; its result will be refused.
+        if not self._outbox.results:
+            self._acknowledged.set()
+
+    # --- 6. the end -------------------------------------------------------------------------------------
+    async def close(self, grace_seconds: float = 3.0) -> list[Key]:
+        """Stop within the grace and two seconds; return the attempts the node may not know about."""
+        self._closing = True
+        await asyncio.gather(*(adapter.close(grace_seconds) for adapter in self._adapters.values()))
+        with contextlib.suppress(Disconnected, OSError, TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await self._say_goodbye()
+        if self._running is not None and not self._running.done():
+            self._running.cancel()
+            await asyncio.wait([self._running], timeout=1.5)
+        return [*self._held, *self._outbox.results]
+
+    async def _say_goodbye(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        for message in self._outbox.take():
+            await transport.send([message])
+        while self._outbox.results:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
+        await transport.send([Goodbye("closing")])
+
+
+class Memory:
+    """Remembers the last attempts, at least 50,000 and at most 100,000, in two halves."""
+
+    def __init__(self) -> None:
+        self._recent: set[Key] = set()
+        self._older: set[Key] = set()
+
+    def knows(self, key: Key) -> bool:
+        """Whether this attempt was here before."""
+        return key in self._recent or key in self._older
+
+    def is_new(self, keys: list[Key]) -> bool:
+        """Whether none of these was here before, nor twice among them."""
+        return self._recent.isdisjoint(keys) and self._older.isdisjoint(keys) and len(set(keys)) == len(keys)
+
+    def add(self, keys: list[Key]) -> None:
+        """Remember these."""
+        self._recent.update(keys)
+        if len(self._recent) >= REMEMBERED // 2:
+            self._older, self._recent = self._recent, set()
+
+
+def group(assignments: Sequence[Assignment]) -> list[list[Assignment]]:
+    """Put those of one bundle together; the others stand alone."""
+    groups: list[list[Assignment]] = []
+    bundles: dict[tuple[str, int], list[Assignment]] = {}
+    for assignment in assignments:
+        if not assignment.bundle:
+            groups.append([assignment])
+            continue
+        name = (assignment.adapter, assignment.bundle)
+        if name not in bundles:
+            bundles[name] = []
+            groups.append(bundles[name])
+        bundles[name].append(assignment)
+    return groups
+
+
+def describe_refusal(messages: Sequence[ToWorker]) -> str:
+    """Say why a node did not welcome us."""
+    if messages and isinstance(messages[0], Refusal):
+        return f"refused: {messages[0].code}: {messages[0].detail}"
+    return "the node did not answer with a welcome"

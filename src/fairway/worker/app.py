@@ -1,0 +1,123 @@
+"""The worker put together: `fairway worker --join URL`, and the worker inside a node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairway.adapter import Adapter
+from fairway.adapters.command import CommandAdapter
+from fairway.adapters.python.adapter import PythonAdapter
+from fairway.adapters.python.link import CannotImport
+from fairway.worker.agent import Agent, Capacity
+from fairway.worker.identity import take_identity
+from fairway.worker.socket_transport import connector
+from fairway.worker.transport import Connect
+from fairway.worker.warden import Warden
+
+GRACE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class WorkerOptions:
+    """What a worker is told at its start."""
+
+    join: list[str] = field(default_factory=list)
+    name: str = field(default_factory=socket.gethostname)
+    slots: int = field(default_factory=lambda: os.cpu_count() or 1)
+    tags: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=lambda: ["**"])
+    apps: list[str] = field(default_factory=list)
+    async_per_slot: int = 100
+    data_dir: Path | None = None
+    grace_seconds: float = GRACE_SECONDS
+
+
+class Worker:
+    """An agent with the warden it needs."""
+
+    def __init__(self, agent: Agent, warden: Warden) -> None:
+        self.agent, self.warden = agent, warden
+
+    async def start(self) -> None:
+        """Start the guardian and the adapters; raises CannotImport."""
+        self.warden.start()
+        try:
+            await self.agent.start()
+        except BaseException:
+            await self.warden.close()
+            raise
+
+    async def run(self) -> None:
+        """Serve until closed."""
+        await self.agent.run()
+
+    async def close(self, grace_seconds: float = GRACE_SECONDS) -> list[tuple[int, int]]:
+        """Stop; return the attempts that were left."""
+        try:
+            return await self.agent.close(grace_seconds)
+        finally:
+            await self.warden.close()
+
+
+def build_worker(options: WorkerOptions, connect: Connect) -> Worker:
+    """Put a worker together; *connect* says how it reaches a node."""
+    identity = take_identity(options.name, options.data_dir)
+    warden = Warden(inherit=() if identity.lock_fd is None else (identity.lock_fd,))
+    adapters: list[Adapter] = [CommandAdapter(warden)]
+    if options.apps:
+        adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
+    capacity = Capacity(options.slots, tuple(options.tags), tuple(options.queues), options.async_per_slot)
+    return Worker(Agent(identity, capacity, adapters, connect), warden)
+
+
+async def run_worker(options: WorkerOptions) -> int:
+    """Be a worker until a signal comes; return the exit code."""
+    worker = build_worker(options, connector(options.join))
+    try:
+        await worker.start()
+    except CannotImport as error:
+        print(explain_import(options.apps, error), file=sys.stderr)
+        return 1
+    stopping = asyncio.Event()
+    at_once = asyncio.Event()
+    take_signals(stopping, at_once)
+    running = asyncio.create_task(worker.run())
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)
+    await close_or_hurry(worker, options.grace_seconds, at_once)
+    stopped.cancel()
+    return 0 if not running.done() or running.cancelled() or running.exception() is None else 1
+
+
+def take_signals(stopping: asyncio.Event, at_once: asyncio.Event) -> None:
+    """The first SIGTERM or SIGINT drains, the second ends at once."""
+
+    def take() -> None:
+        (at_once if stopping.is_set() else stopping).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, take)
+
+
+async def close_or_hurry(worker: Worker, grace_seconds: float, at_once: asyncio.Event) -> None:
+    """Close within the grace, or now if a second signal comes; the guardian kills what is left."""
+    closing = asyncio.create_task(worker.close(grace_seconds))
+    hurry = asyncio.create_task(at_once.wait())
+    await asyncio.wait([closing, hurry], return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    if not closing.done():
+        closing.cancel()
+        await worker.warden.close()
+    await asyncio.wait([closing], timeout=2)
+
+
+def explain_import(apps: Sequence[str], error: CannotImport) -> str:
+    """Say which app cannot be imported, and why."""
+    return f"fairway: cannot import {', '.join(apps)}:\n\n{error}"

@@ -1,0 +1,315 @@
+"""The guardian: parent of every process a worker runs, and their end when the worker's agent ends.
+
+It stands between the agent and the code of users, runs neither, and does four things:
+
+1. It spawns processes on request, each leading a session and process group of its own.
+2. It signals them on request. Only the parent can do so safely: a pid it has not reaped is not reused.
+3. It reports how they ended. What is left of an ended process's group is killed first, and so are orphans
+   that had left the group: as subreaper it inherits them, and knows them by a mark in their environment.
+4. When the agent's end of the socket closes, by whatever death, it kills all that is left and exits.
+
+Frames on the socket are JSON behind four bytes of length; descriptors for the next process come along as
+ancillary data. One thread and the standard library only, so that it starts in some 40 ms and `fork` is safe:
+the agent starts it by its path with `python -I -S`, which keeps even `sitecustomize` out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+MARK = "FAIRWAY_SPAWN"
+MOST_BYTES = 16 * 1024 * 1024
+MOST_FDS = 64
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: Descriptors are first moved up here, so that none is overwritten before it has reached its place.
+ABOVE = 200
+
+
+def main() -> None:
+    """Guard until the agent at the other end of the given descriptor is gone."""
+    Guardian(socket.socket(fileno=int(sys.argv[1]))).run()
+
+
+class Guardian:
+    """Owns all children of its process; nothing else waits for them."""
+
+    def __init__(self, agent: socket.socket) -> None:
+        self.agent = agent
+        self.reader = FrameReader()
+        self.fds: deque[int] = deque()
+        self.live: dict[int, str] = {}  # pid → mark
+        self.wakeup, wakeup_writer = os.pipe()
+        os.set_blocking(self.wakeup, False)
+        os.set_blocking(wakeup_writer, False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(agent, selectors.EVENT_READ, self._on_agent)
+        self.selector.register(self.wakeup, selectors.EVENT_READ, self._on_signal)
+        self._take_signals(wakeup_writer)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Serve until the agent is gone, then leave nothing behind."""
+        with contextlib.suppress(ConnectionError, EOFError):
+            while True:
+                for key, _ in self.selector.select():
+                    key.data()
+        self._end_all()
+
+    def _take_signals(self, wakeup_writer: int) -> None:
+        signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # A terminal's Ctrl-C or a service's stop is the agent's to judge.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    # --- requests -----------------------------------------------------------------------------------
+    def _on_agent(self) -> None:
+        received, fds, _, _ = socket.recv_fds(self.agent, 65536, MOST_FDS)
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        self.fds.extend(fds)
+        if not received:
+            raise EOFError
+        for request in self.reader.feed(received):
+            if request["do"] == "spawn":
+                self._spawn(request)
+            else:
+                self._signal(request)
+
+    def _spawn(self, request: dict[str, Any]) -> None:
+        places: list[int] = request["fds"]
+        fds = [self.fds.popleft() for _ in places]
+        mark = f"{os.getpid()}.{request['number']}"
+        try:
+            pid = fork_and_exec(request, dict(zip(places, fds, strict=True)), mark)
+        except OSError as error:
+            self._tell(
+                event="not_spawned", number=request["number"], errno=error.errno or 0, message=str(error)
+            )
+        else:
+            self.live[pid] = mark
+            self._tell(event="spawned", number=request["number"], pid=pid)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _signal(self, request: dict[str, Any]) -> None:
+        pid = request["pid"]
+        if pid in self.live:
+            with contextlib.suppress(OSError):
+                (os.killpg if request["group"] else os.kill)(pid, request["signal"])
+
+    def _tell(self, **event: Any) -> None:
+        self.agent.sendall(pack(event))
+
+    # --- ends ---------------------------------------------------------------------------------------
+    def _on_signal(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.wakeup, 4096):
+                pass
+        while self._take_one():
+            pass
+        self._kill_orphans()
+
+    def _take_one(self) -> bool:
+        """Reap one child that ended, or note that one is stopped; say whether there was one."""
+        try:
+            pid, ended = peek()
+            if ended and pid in self.live:  # before the reaping: until then its number is its own
+                kill_group(pid)
+            pid, status, usage = os.wait4(pid, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            return False
+        if pid in self.live:
+            self._report(pid, status, usage)
+        return pid != 0
+
+    def _report(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        if os.WIFSTOPPED(status):
+            self._tell(event="halted", pid=pid)
+            return
+        del self.live[pid]
+        if not hasattr(os, "waitid"):
+            kill_group(pid)
+        self._tell(
+            event="ended",
+            pid=pid,
+            code=os.waitstatus_to_exitcode(status),
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            most_kilobytes=usage.ru_maxrss,
+        )
+
+    def _kill_orphans(self) -> None:
+        """Kill what was left to us by processes that have ended; their own leaders may keep theirs."""
+        marks = set(self.live.values())
+        for pid in children():
+            if pid not in self.live and (mark := find_mark(pid)) and mark not in marks:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _end_all(self) -> None:
+        while True:
+            for pid in self.live:
+                kill_group(pid)
+            for pid in children():
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            try:
+                while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                    self.live.pop(pid, None)
+            except ChildProcessError:
+                return
+            time.sleep(0.002)
+
+
+# --- processes ----------------------------------------------------------------------------------------
+def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> int:
+    """Start a process and return its pid; raises what kept it from becoming its program."""
+    reader, writer = os.pipe()
+    guardian = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(request, fds, mark, guardian, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as report:
+        complaint = report.read(4096)  # nothing, once the exec has closed the other end
+    if complaint:
+        os.waitpid(pid, 0)
+        number, _, text = complaint.decode(errors="replace").partition(" ")
+        raise OSError(int(number), text)
+    return pid
+
+
+def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: int, report: int) -> None:
+    """Turn this fork into the program; never returns."""
+    try:
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guardian:  # it died before the line above took effect
+            os._exit(1)
+        _reset_signals()
+        _place(fds)
+        argv: list[str] = request["argv"]
+        environment = {**os.environ, **request["env"], MARK: mark}
+        if request["cwd"] is not None:
+            os.chdir(request["cwd"])
+        os.execvpe(argv[0], argv, environment)
+    except BaseException as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        text = os.strerror(number) if isinstance(error, OSError) else str(error)
+        culprit = f": {error.filename!r}" if isinstance(error, OSError) and error.filename else ""
+        os.write(report, f"{number} {text}{culprit}".encode(errors="replace")[:4000])
+    finally:
+        os._exit(127)
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    # Python ignores SIGPIPE and SIGXFSZ, the guardian some more; an ignored signal would survive the exec.
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "SIGPIPE", "SIGXFSZ")
+    for number in [getattr(signal, name) for name in names if hasattr(signal, name)]:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _place(fds: dict[int, int]) -> None:
+    raised = {place: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, ABOVE) for place, fd in fds.items()}
+    if 0 not in raised:
+        raised[0] = os.open(os.devnull, os.O_RDONLY)
+    if 1 not in raised:
+        raised[1] = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+    for place, fd in raised.items():
+        if place != fd:
+            os.dup2(fd, place)
+        os.set_inheritable(place, True)
+
+
+def peek() -> tuple[int, bool]:
+    """Return a child that ended or stopped, without reaping it, and whether it ended; (-1, False) for any."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return -1, False
+    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+    return (found.si_pid, found.si_code != os.CLD_STOPPED) if found else (-1, False)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process group, if any of it is left."""
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def children() -> list[int]:
+    """Return the pids of all our children, inherited ones too (Linux; elsewhere none are inherited)."""
+    pid = os.getpid()
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def find_mark(pid: int) -> str | None:
+    """Return the mark a process got from the spawn it descends from, if it still carries one of ours."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    for entry in environment.split(b"\0"):
+        if entry.startswith(f"{MARK}={os.getpid()}.".encode()):
+            return entry.partition(b"=")[2].decode()
+    return None
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an option of this process, where there is such a call."""
+    if _libc is not None:
+        _libc.prctl(option, value, 0, 0, 0)
+
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+# --- frames -------------------------------------------------------------------------------------------
+def pack(message: dict[str, Any]) -> bytes:
+    """Write a message as one frame."""
+    text = json.dumps(message).encode()
+    return struct.pack(">I", len(text)) + text
+
+
+class FrameReader:
+    """Collects bytes and gives back the messages that are whole."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def feed(self, received: bytes) -> list[dict[str, Any]]:
+        """Take what came and return every message that it completes."""
+        self.buffer += received
+        messages: list[dict[str, Any]] = []
+        while len(self.buffer) >= 4:
+            length = struct.unpack_from(">I", self.buffer)[0]
+            if length > MOST_BYTES:
+                raise EOFError
+            if len(self.buffer) < 4 + length:
+                break
+            messages.append(json.loads(self.buffer[4 : 4 + length]))
+            del self.buffer[: 4 + length]
+        return messages
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What a worker still has to tell: results and hand-backs until they are acknowledged, logs while there is room.
+
+Results are never dropped; instead, when too many stand unacknowledged, the worker takes no more work
+(`is_full`). Owned by the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from fairway.wire.messages import FromWorker, HandBack, Held, LogPiece, Logs, Result, Results
+
+Key = tuple[int, int]
+MOST_UNACKNOWLEDGED = 50_000
+MOST_LOG_BYTES = 8 * 1024 * 1024
+#: Bounds of one message, well below the frame's own.
+MOST_RESULTS = 5_000
+MOST_RESULT_BYTES = 4 * 1024 * 1024
+MOST_PIECES = 2_000
+
+
+class Outbox:
+    """Filled by the adapters' reports, emptied by the sender."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.results: dict[Key, Result] = {}  # unacknowledged
+        self.handed_back: dict[Key, Held] = {}  # unacknowledged
+        self._new_results: list[Result] = []
+        self._new_hand_backs: list[Held] = []
+        self._logs: deque[LogPiece] = deque()
+        self._log_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is unacknowledged that no more work should be taken."""
+        return len(self.results) >= MOST_UNACKNOWLEDGED
+
+    def add_results(self, results: Sequence[Result]) -> None:
+        """Tell of attempts that ended."""
+        self.results.update(zip([result[:2] for result in results], results, strict=True))
+        self._new_results += results
+        self.wake.set()
+
+    def add_hand_backs(self, attempts: Sequence[Held]) -> None:
+        """Tell of attempts that are given back."""
+        self.handed_back.update(zip([held[:2] for held in attempts], attempts, strict=True))
+        excess = len(self.handed_back) - MOST_UNACKNOWLEDGED
+        for key in list(islice(self.handed_back, max(0, excess))):
+            del self.handed_back[key]  # the leader finds out by the lease
+        self._new_hand_backs += attempts
+        self.wake.set()
+
+    def add_logs(self, pieces: Sequence[LogPiece]) -> None:
+        """Tell of output; the oldest gives way when there is too much."""
+        self._logs.extend(pieces)
+        self._log_bytes += sum(len(piece.text) for piece in pieces)
+        while self._log_bytes > MOST_LOG_BYTES:
+            self._log_bytes -= len(self._logs.popleft().text)
+        self.wake.set()
+
+    def acknowledge(self, attempts: Iterable[Held]) -> None:
+        """Forget what the node has taken."""
+        results, handed_back = self.results, self.handed_back
+        for held in attempts:
+            key = held[:2]
+            if results.pop(key, None) is None:
+                handed_back.pop(key, None)
+
+    def start_again(self) -> Iterator[FromWorker]:
+        """Tell everything unacknowledged once more, to a new connection."""
+        self._new_results, self._new_hand_backs = list(self.results.values()), list(self.handed_back.values())
+        return self.take()
+
+    def tell_again(self, key: Key) -> bool:
+        """Tell once more what became of an attempt the node asks for; says whether we know."""
+        if result := self.results.get(key):
+            self._new_results.append(result)
+        elif held := self.handed_back.get(key):
+            self._new_hand_backs.append(held)
+        else:
+            return False
+        self.wake.set()
+        return True
+
+    def take(self) -> Iterator[FromWorker]:
+        """Yield what is new, in messages of bounded size."""
+        results, self._new_results = self._new_results, []
+        hand_backs, self._new_hand_backs = self._new_hand_backs, []
+        for part in split(results):
+            yield Results(part)
+        for start in range(0, len(hand_backs), MOST_RESULTS):
+            yield HandBack(hand_backs[start : start + MOST_RESULTS])
+        while self._logs:
+            yield Logs(self._take_logs())
+
+    def _take_logs(self) -> list[LogPiece]:
+        pieces, size = [], 0
+        while self._logs and len(pieces) < MOST_PIECES and size < MOST_RESULT_BYTES:
+            piece = self._logs.popleft()
+            pieces.append(piece)
+            size += len(piece.text)
+        self._log_bytes -= size
+        return pieces
+
+
+def split(results: list[Result]) -> Iterator[list[Result]]:
+    """Cut results into parts that fit into one message each."""
+    part: list[Result] = []
+    size = 0
+    for result in results:
+        length = len(result[3])
+        if part and (size + length > MOST_RESULT_BYTES or len(part) >= MOST_RESULTS):
+            yield part
+            part, size = [], 0
+        part.append(result)
+        size += length
+    if part:
+        yield part

@@ -1,0 +1,213 @@
+"""`fairway jobs` and `fairway submit` against a stand-in that answers as the API does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from stand_in import StandIn, job
+
+ID = job()["id"]
+ENDED = {"started_at": "2026-01-01T00:00:01Z", "ended_at": "2026-01-01T00:00:03Z"}
+SUCCEEDED = job(state="succeeded", outcome={"ok": True, "value": {"exit_code": 0}}, **ENDED)
+FAILED = job(
+    state="failed",
+    outcome={
+        "ok": False,
+        "reason": "permanent",
+        "error": {"type": "ValueError", "message": "bad\x1b[2J", "traceback": "Traceback:\n  line\x07"},
+    },
+    **ENDED,
+)
+FULL = {"reason": "limit", "detail": "limit of 'acme' is full (1 of 1)", "on": "acme"}
+
+
+def test_show_says_first_why_a_job_waits(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(waiting=FULL, position=2))
+    lines = node.run("jobs", "show", ID).stdout.splitlines()
+    assert lines[0] == "waits: limit of 'acme' is full (1 of 1)"
+    assert "does      echo 'hello world'" in lines
+    assert "position  2 due jobs ahead of it" in lines
+
+
+def test_show_ends_with_the_traceback_and_obeys_nothing_in_it(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", FAILED)
+    shown = node.run("jobs", "show", ID).stdout
+    assert "outcome   failed in 2 s (permanent): ValueError: bad\\x1b[2J\n" in shown
+    assert shown.endswith("\n\nTraceback:\n  line\\x07\n")
+    assert "(2026-01-01T00:00:03Z)" in shown
+
+
+def test_json_is_the_answer_itself_wherever_it_is_asked_for(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", FAILED)
+    for line in (
+        ["--json", "jobs", "show", ID],
+        ["jobs", "--json", "show", ID],
+        ["jobs", "show", ID, "--json"],
+    ):
+        assert json.loads(node.run(*line).stdout) == FAILED
+
+
+def test_an_option_beats_the_environment(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [], "next": None, "total": 0})
+    assert node.run("--url", "http://127.0.0.1:1", "jobs", "list").exit_code == 1
+    assert node.run("--url", "http://127.0.0.1:1", "jobs", "list", "--url", node.url).exit_code == 0
+
+
+def test_list_joins_pages_up_to_its_limit(node: StandIn) -> None:
+    first = {"jobs": [job(id=f"{n:013d}") for n in range(200)], "next": "c1", "total": 500}
+    second = {"jobs": [job(id=f"{n:013d}") for n in range(200, 250)], "next": "c2", "total": 500}
+    node.answer("GET /v1/jobs", first, second)
+    result = node.run("jobs", "list", "queue:acme/*", "state:queued", "--limit", "250", "--json")
+    assert len(json.loads(result.stdout)["jobs"]) == 250
+    assert [asked.params["limit"] for asked in node.asked] == ["200", "50"]
+    assert node.asked[1].params["cursor"] == "c1"
+    assert node.asked[0].params["q"] == "queue:acme/* state:queued"
+
+
+def test_list_shows_one_line_for_each_job(node: StandIn) -> None:
+    long = job(work={"adapter": "command", "run": [["echo", "a\nb"]]}, waiting=FULL)
+    node.answer("GET /v1/jobs", {"jobs": [long, FAILED], "next": None, "total": 2})
+    lines = node.run("jobs", "list").stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0].split() == ["id", "state", "queue", "does", "attempt", "created", "note"]
+    assert "limit of 'acme' is full" in lines[1]
+
+
+def test_a_refusal_is_one_line(node: StandIn) -> None:
+    result = node.run("jobs", "show", "0000000000000")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "fairway: nothing at /v1/jobs/0000000000000\n"
+
+
+def test_what_the_node_finds_invalid_was_called_wrong(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"code": "invalid", "detail": "no field 'x'", "field": "q"}, status=422)
+    assert node.run("jobs", "list", "x:y").exit_code == 2
+
+
+def test_wait_asks_again_until_the_job_ended(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="running"), job(state="running"), SUCCEEDED)
+    result = node.run("jobs", "wait", ID)
+    assert (result.exit_code, result.stdout) == (0, f"{ID}  succeeded in 2 s\n")
+    assert len(node.asked) == 3
+    assert node.asked[0].params["wait"] == "20.000s"
+
+
+def test_wait_fails_with_its_job_and_when_the_time_is_over(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", FAILED)
+    assert node.run("jobs", "wait", ID).exit_code == 1
+    node.answer(f"GET /v1/jobs/{ID}", job())
+    result = node.run("jobs", "wait", ID, "--timeout", "0")
+    assert (result.exit_code, "still queued" in result.stderr) == (1, True)
+
+
+def test_cancel_acts_on_ids_and_tells_of_refusals(node: StandIn) -> None:
+    other = "06abcdefghjk0"
+    node.answer(f"DELETE /v1/jobs/{ID}", job(state="cancelled"))
+    node.answer(f"DELETE /v1/jobs/{other}", {"code": "conflict", "detail": "it has ended"}, status=409)
+    result = node.run("jobs", "cancel", ID, other)
+    assert result.exit_code == 1
+    assert result.stdout == f"{ID}  cancelled\n"
+    assert result.stderr == f"{other} was not cancelled: it has ended\n"
+
+
+def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": 312})
+    result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="n\n")
+    assert result.exit_code == 1
+    assert "retry 312 jobs that match queue:acme/* state:failed" in result.stderr
+    assert [asked.method for asked in node.asked] == ["GET"]
+
+
+def test_without_anybody_to_answer_nothing_is_done(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="")
+    assert (result.exit_code, "--yes" in result.stderr) == (2, True)
+
+
+def test_all_pages_of_a_query_are_acted_upon(node: StandIn) -> None:
+    other = "06abcdefghjk0"
+    count = {"jobs": [job()], "next": "c", "total": 2}
+    pages = [{"jobs": [job()], "next": "c", "total": 2}, {"jobs": [job(id=other)], "next": None, "total": 2}]
+    node.answer("GET /v1/jobs", count, *pages)
+    for each in (ID, other):
+        node.answer(f"POST /v1/jobs/{each}/retry", job(id=each))
+    result = node.run("jobs", "retry", "--all-matching", "--yes", "queue:acme/*", "--json")
+    assert json.loads(result.stdout) == {"count": 2, "done": [ID, other], "refused": []}
+
+
+def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:
+    node.answer("POST /v1/jobs", job(), status=201)
+    options = "--queue acme/emails --flow u7 --priority 3 --delay 5m --attempts 2 --timeout 30s --tag gpu*"
+    more = "--unique k --delivery at_least_once --concurrency 1 -- sh -c --json"
+    result = node.run("submit", *options.split(), *more.split())
+    assert (result.exit_code, result.stdout) == (0, f"{ID}\n")
+    assert node.asked[0].body == {
+        "queue": "acme/emails",
+        "flow": "u7",
+        "priority": 3,
+        "delay": 300.0,
+        "max_attempts": 2,
+        "timeout": 30.0,
+        "tags": ["gpu*"],
+        "unique": "k",
+        "delivery": "at_least_once",
+        "concurrency": 1,
+        "work": {"adapter": "command", "run": [["sh", "-c", "--json"]]},
+    }
+
+
+def test_submit_sends_a_task_or_a_file_overruled_by_options(node: StandIn, tmp_path: Path) -> None:
+    node.answer("POST /v1/jobs", job(), status=201)
+    node.run("submit", "--task", "shop.send", "--args", '["a"]', "--kwargs", '{"n": 1}')
+    assert node.asked[-1].body == {"task": "shop.send", "args": ["a"], "kwargs": {"n": 1}}
+    file = tmp_path / "work.json"
+    file.write_text('{"queue": "a", "priority": 1, "work": {"adapter": "command", "run": [["true"]]}}')
+    node.run("submit", "--file", str(file), "--queue", "b")
+    assert node.asked[-1].body == {"queue": "b", "priority": 1, "work": json.loads(file.read_text())["work"]}
+    file.write_text('{"adapter": "command", "run": [["true"]]}')
+    node.run("submit", "--file", str(file))
+    assert node.asked[-1].body == {"work": {"adapter": "command", "run": [["true"]]}}
+
+
+def test_a_task_that_was_waited_for_prints_its_value(node: StandIn) -> None:
+    task = {"task": "shop.send", "args": [], "kwargs": {}, "work": None}
+    node.answer("POST /v1/jobs", job(**task), status=201)
+    node.answer(f"GET /v1/jobs/{ID}", {**SUCCEEDED, **task, "outcome": {"ok": True, "value": [1, "ü"]}})
+    result = node.run("submit", "--wait", "--task", "shop.send")
+    assert (result.exit_code, result.stdout) == (0, '[1, "\\u00fc"]\n')
+    assert result.stderr == f"job {ID}\nsucceeded in 2 s\n"
+
+
+LOG = b"""id: 1.0
+event: log
+data: {"at": "2026-01-01T00:00:01Z", "stream": "stdout", "text": "out\\u001b[1m\\n"}
+
+: waiting
+
+id: 1.1
+event: log
+data: {"at": "2026-01-01T00:00:01Z", "stream": "stderr", "text": "err\\n"}
+
+event: end
+data: {}
+
+"""
+
+
+def test_a_command_that_was_waited_for_writes_as_if_it_ran_here(node: StandIn) -> None:
+    node.answer("POST /v1/jobs", job(), status=201)
+    node.answer(f"GET /v1/jobs/{ID}/log", LOG)
+    node.answer(f"GET /v1/jobs/{ID}", FAILED)
+    result = node.run("submit", "--wait", "--", "true")
+    assert (result.exit_code, result.stdout) == (1, "out\x1b[1m\n")
+    assert result.stderr.splitlines()[:2] == [f"job {ID}", "err"]
+    assert result.stderr.splitlines()[2].startswith("failed in 2 s (permanent)")
+
+
+def test_a_log_is_obeyed_by_no_terminal_unless_asked_for_raw(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}/log", LOG)
+    assert node.run("jobs", "log", "-f", ID).stdout == "out\\x1b[1m\n"
+    assert node.run("jobs", "log", "-f", "--raw", ID).stdout == "out\x1b[1m\n"
+    node.answer(f"GET /v1/jobs/{ID}/log", "all\x1b\n")
+    assert node.run("jobs", "log", ID).stdout == "all\\x1b\n"

@@ -1,0 +1,176 @@
+"""Queues, workers, events, cluster, doctor, init: each against a stand-in or the machine itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from stand_in import StandIn
+
+from fairway import __version__
+from fairway.cli import checks, doctor
+from fairway.cli.events import line
+from fairway.cli.main import main
+from fairway.cli.queues import read_change
+from fairway.errors import WorldError
+
+QUEUE = {
+    "path": "acme",
+    "settings": {"limit": 1, "paused": False, "discipline": None},
+    "waiting": 2,
+    "scheduled": 0,
+    "running": 1,
+    "oldest_wait": 61.0,
+    "limited_by": "acme",
+}
+WORKER = {
+    "name": "w1",
+    "incarnation": "abc",
+    "state": "up",
+    "slots": 2,
+    "busy": 0.5,
+    "running": 50,
+    "tags": ["gpu"],
+    "adapters": ["command"],
+    "tasks": ["shop.send"],
+    "queues": ["acme/*"],
+    "facts": {"cores": 2},
+    "joined_at": "2026-01-01T00:00:00Z",
+    "last_beat_seconds": 0.25,
+    "version": "0.1.0",
+}
+
+
+def test_queues_are_listed_with_what_holds_them_up(node: StandIn) -> None:
+    node.answer("GET /v1/queues", {"queues": [QUEUE]})
+    heading, row = node.run("queues", "list").stdout.splitlines()
+    assert heading.startswith("queue  waiting  scheduled  running  limit  oldest wait")
+    assert row.split() == ["acme", "2", "0", "1", "1", "1", "min", "-", "acme"]
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("limit=3", ("limit", 3)),
+        ("limit=none", ("limit", None)),
+        ("paused=true", ("paused", True)),
+        ("paused=False", ("paused", False)),
+        ("discipline=fifo", ("discipline", "fifo")),
+        ("limit=-1", ("limit", -1)),
+        ("limit=3.5", ("limit", "3.5")),
+    ],
+)
+def test_settings_are_read_as_what_they_are(text: str, change: tuple[str, Any]) -> None:
+    assert read_change(text) == change
+
+
+def test_set_pause_and_resume_send_only_what_changes(node: StandIn) -> None:
+    node.answer("PATCH /v1/queues/acme/emails", QUEUE)
+    for words in (["set", "acme/emails", "limit=none", "discipline=fifo"], ["pause", "acme/emails"]):
+        assert node.run("queues", *words).exit_code == 0
+    assert node.run("queues", "resume", "acme/emails").exit_code == 0
+    bodies = [asked.body for asked in node.asked]
+    assert bodies == [{"limit": None, "discipline": "fifo"}, {"paused": True}, {"paused": False}]
+
+
+def test_a_worker_is_attached_to_one_more_queue_and_detached_from_it(node: StandIn) -> None:
+    node.answer("GET /v1/workers/w1", WORKER)
+    node.answer("PATCH /v1/workers/w1", {**WORKER, "queues": ["acme/*", "b"]})
+    assert node.run("queues", "attach", "b", "w1").stdout == "w1 takes jobs of: acme/*, b\n"
+    assert node.asked[-1].body == {"queues": ["acme/*", "b"]}
+    node.run("queues", "detach", "acme/*", "w1")
+    assert node.asked[-1].body == {"queues": []}
+    result = node.run("queues", "detach", "acme/x", "w1")
+    assert (result.exit_code, "but to: acme/*" in result.stderr) == (1, True)
+
+
+def test_workers_are_listed_shown_and_drained(node: StandIn) -> None:
+    node.answer("GET /v1/workers", {"workers": [WORKER]})
+    node.answer("GET /v1/workers/w1", WORKER)
+    node.answer("PATCH /v1/workers/w1", WORKER)
+    assert (
+        node.run("workers", "list")
+        .stdout.splitlines()[1]
+        .startswith("w1      up         2   0.5       50  acme/*")
+    )
+    assert "slots        0.5 of 2 busy, 50 attempts" in node.run("workers", "show", "w1").stdout
+    assert node.run("workers", "drain", "w1").stdout == "w1 takes no more jobs; 50 still run there\n"
+    assert node.asked[-1].body == {"draining": True}
+
+
+def test_a_name_cannot_leave_its_place_in_the_path(node: StandIn) -> None:
+    node.run("workers", "show", "../jobs?x=1#y")
+    assert node.asked[-1].path == "/v1/workers/..%2Fjobs%3Fx%3D1%23y"
+
+
+def test_an_event_is_one_line_that_obeys_nothing() -> None:
+    event = {
+        "at": "T",
+        "kind": "finished",
+        "job": "06abcdefghjkm",
+        "queue": "a",
+        "worker": "w\x1b",
+        "detail": None,
+    }
+    assert line("17.0", "finished", event) == "T  17.0  finished       06abcdefghjkm  a  worker=w\\x1b"
+
+
+def test_the_cluster_is_shown_and_steps_down(node: StandIn) -> None:
+    cluster = {"leader": "n1", "term": 3, "nodes": [{"name": "n1", "url": "http://x", "version": "0.1.0"}]}
+    node.answer("GET /v1/cluster", cluster)
+    node.answer("POST /v1/cluster/step-down", cluster)
+    assert "leader  n1\nterm    3\n" in node.run("cluster").stdout
+    assert json.loads(node.run("cluster", "--json").stdout) == cluster
+    assert node.run("cluster", "step-down").exit_code == 0
+
+
+def test_the_doctor_warns_of_what_will_hurt() -> None:
+    assert checks.check_python((3, 10, 1)).status == "fail"
+    assert checks.check_sqlite("3.40.1").status == "fail"
+    assert checks.check_sqlite("3.51.3").status == "ok"
+    assert checks.check_open_files(256).status == "warn"
+    assert checks.check_open_files(-1).status == "ok"
+    assert doctor.check_versions({__version__, "9.9"}).status == "warn"
+    assert doctor.check_clock([3.0, None]).status == "ok"
+    assert doctor.check_clock([-30.0]).status == "warn"
+    assert doctor.check_clock([3600.0]).status == "warn"
+
+
+def test_the_doctor_fails_when_no_node_answers() -> None:
+    def nobody() -> Any:
+        raise WorldError("no node answers")
+
+    found: Iterator[checks.Finding] = doctor.check_node(nobody)
+    assert [(one.status, one.check) for one in found] == [("fail", "node")]
+
+
+def test_the_doctor_is_content_with_a_node_that_leads(node: StandIn, tmp_path: Path) -> None:
+    members = [{"name": "n1", "version": __version__, "seen_at": "2026-01-01T00:00:00Z"}]
+    node.answer("GET /v1/cluster", {"leader": "n1", "term": 1, "this": "n1", "nodes": members})
+    result = node.run("doctor", "--json", "--database", f"sqlite:///{tmp_path}/fairway.db")
+    found = {one["check"]: one["status"] for one in json.loads(result.stdout)["findings"]}
+    assert found["node"] == found["leader"] == found["version"] == found["python"] == "ok"
+
+
+def test_init_creates_a_file_and_leaves_foreign_ones_alone(tmp_path: Path) -> None:
+    def check(name: str, exit_code: int) -> None:
+        before = (tmp_path / name).read_bytes() if (tmp_path / name).exists() else None
+        result = CliRunner().invoke(main, ["init", "--database", f"sqlite:///{tmp_path}/{name}"])
+        assert result.exit_code == exit_code, result.stderr
+        if exit_code:
+            assert (tmp_path / name).read_bytes() == before
+            assert len(result.stderr.splitlines()) == 1
+
+    (tmp_path / "letter.db").write_text("Dear all,")
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE meta (key TEXT)")
+    other.close()
+    check("new/fairway.db", 0)
+    check("new/fairway.db", 0)
+    check("letter.db", 1)
+    check("other.db", 1)

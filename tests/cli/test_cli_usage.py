@@ -1,0 +1,111 @@
+"""Called wrong: exit code 2, one or two lines on stderr, and nothing is sent anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fairway import __version__
+from fairway.cli.main import COMMANDS, main
+
+NOWHERE = "http://127.0.0.1:1"  # nothing listens there: a call would end with 1, not 2
+
+
+def check(line: str, says: str, exit_code: int = 2) -> None:
+    """`fairway` with this line of arguments ends with *exit_code* and says so on stderr."""
+    result = CliRunner().invoke(main, line.split(), env={"FAIRWAY_URL": NOWHERE})
+    assert says in result.stderr
+    assert result.exit_code == exit_code
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) <= 2
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("jbos", "No such command 'jbos'"),
+        ("jobs list --limit 0", "--limit"),
+        ("jobs list --limit x", "--limit"),
+        ("jobs show", "Missing argument 'ID'"),
+        ("jobs wait 06abcdefghjkm --timeout soon", "not a duration"),
+        ("jobs cancel state:failed", "--all-matching"),
+        ("jobs retry", "Missing argument"),
+        ("jobs show ..", "is no name"),
+        ("submit", "give one of"),
+        ("submit --task a.b -- echo", "give one of"),
+        ("submit --delay 5m --at 2026-01-01T00:00:00Z -- true", "exclude each other"),
+        ("submit --at tomorrow -- true", "RFC 3339"),
+        ("submit --at 2026-01-01T00:00:00 -- true", "RFC 3339"),
+        ("submit --delay -5 -- true", "not a duration"),
+        ("submit --attempts 0 -- true", "--attempts"),
+        ("submit --delivery exactly_once -- true", "--delivery"),
+        ("submit --args [1] -- true", "belong to --task"),
+        ("submit --task a.b --args [1", "is not JSON"),
+        ("submit --task a.b --args [NaN]", "NaN"),
+        ("submit --task a.b --args {}", "is no list"),
+        ("submit --task a.b --kwargs []", "is no object"),
+        ("submit --file nowhere.json", "cannot be read"),
+        ("submit --file work.yaml", "write the same as JSON"),
+        ("queues set acme", "Missing argument"),
+        ("queues set acme limit", "write KEY=VALUE"),
+        ("up --listen 8899", "write HOST:PORT"),
+        ("up --listen 127.0.0.1:99999", "write HOST:PORT"),
+        ("up --slots 0", "--slots"),
+        ("up --app shop", "write MODULE:APP"),
+        ("worker", "--join"),
+        ("worker --join somewhere", "http://"),
+        ("init --database mysql://x", "sqlite:///"),
+        ("--url ftp://x jobs list", "http://host:port"),
+    ],
+)
+def test_a_wrong_call_is_explained(line: str, says: str) -> None:
+    check(line, says)
+
+
+def test_a_node_that_is_not_there_is_the_worlds_fault() -> None:
+    check("jobs list", "no node answers at http://127.0.0.1:1; start one with `fairway up`", exit_code=1)
+
+
+def test_a_file_that_holds_no_job_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / "work.json"
+    file.write_text("[1]")
+    check(f"submit --file {file}", "holds no job")
+    file.write_text('{"queue": "a", "queue": "b"}')
+    check(f"submit --file {file}", "twice")
+
+
+def test_the_version_is_the_packages() -> None:
+    assert CliRunner().invoke(main, ["--version"]).stdout == f"fairway {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0
+    assert f"fairway {name}" in result.stdout.replace("main ", "fairway ", 1)
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    program = """
+import sys
+from fairway.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+heavy = {"rich", "httpx", "msgspec", "asyncio", "apsw", "starlette", "uvicorn", "fairway.cli.jobs"}
+sys.exit(", ".join(sorted(heavy & set(sys.modules))) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unforeseen_error_is_one_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
+    monkeypatch.setitem(COMMANDS, "broken", ("fairway.cli.nowhere:broken", ""))
+    check("broken", "a bug in fairway: ModuleNotFoundError", exit_code=1)
