@@ -14,7 +14,7 @@ kinds take comparisons.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fairway.core.globs import glob_match
@@ -29,23 +29,21 @@ MOST_CHARACTERS = 2000
 MOST_TERMS = 30
 MOST_VALUES = 50
 
-#: Fields that take text and globs.
-TEXT_FIELDS = (
-    "id", "job", "kind", "state", "queue", "task", "flow", "tag", "worker", "error",
-    "adapter", "delivery", "unique",
-)  # fmt: skip
 #: Fields that take whole numbers and comparisons.
 NUMBER_FIELDS = ("priority", "attempt", "tries", "crashes", "generation")
-#: `age` takes durations: the time since the job was created.
-FIELDS = (*TEXT_FIELDS, *NUMBER_FIELDS, "age")
+#: What a job can be asked for, beside args.NAME and kwargs.NAME. `age` is the time since it was created.
+JOB_FIELDS = (
+    "id", "state", "queue", "task", "flow", "tag", "worker", "error", "adapter", *NUMBER_FIELDS, "age",
+)  # fmt: skip
 #: What an event can be asked for.
-EVENT_FIELDS = ("", "kind", "id", "job", "state", "queue", "task", "worker")
+EVENT_FIELDS = ("kind", "id", "state", "queue", "task", "worker")
 
 _STATES = {*(str(state) for state in State), "ended", "waiting"}
 _word = re.compile(r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+', re.DOTALL)
 _head = re.compile(r"(-?)(?:([A-Za-z_][A-Za-z0-9_.-]*):)?(>=|<=|>|<)?", re.ASCII)
 _value = re.compile(r'(?:[^",\\]|\\.|"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _piece = re.compile(r'"((?:[^"\\]|\\.)*)"|\\(.)|([^"\\]+)', re.DOTALL)
+_argument = re.compile(r"(?:kw)?args\.[A-Za-z0-9_.-]{1,100}", re.ASCII)
 _whole = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
@@ -67,29 +65,28 @@ class Query:
 
 
 def parse(text: str) -> Query:
-    """Read a query, or say which term is wrong and what would be right."""
-    if len(text) > MOST_CHARACTERS:
-        raise _wrong(f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")
-    check_characters(text, "q")
-    terms = tuple(_term(word) for word in _words(text))
-    if len(terms) > MOST_TERMS:
-        raise _wrong(f"the query has {len(terms)} terms; at most {MOST_TERMS} are allowed")
-    return Query(terms)
+    """Read a query over jobs, or say which term is wrong and what would be right."""
+    return _parse(text, _check_job_field)
 
 
 def parse_for_events(text: str) -> Query:
-    """Read a query over events, which know fewer fields than jobs."""
-    query = parse(text)
-    for term in query.terms:
-        if term.field not in EVENT_FIELDS:
-            known = ", ".join(field for field in EVENT_FIELDS if field)
-            raise _wrong(f"events cannot be searched by {term.field!r}; known are {known}")
-    return query
+    """Read a query over events, which know other fields than jobs."""
+    return _parse(text, _check_event_field)
 
 
 def matches_event(query: Query, event: Event) -> bool:
     """Say whether an event meets every condition; one that needs what the event lacks is not met."""
     return all(_holds(term, event) != term.negated for term in query.terms)
+
+
+def _parse(text: str, check_field: Callable[[str], None]) -> Query:
+    if len(text) > MOST_CHARACTERS:
+        raise _wrong(f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")
+    check_characters(text, "q")
+    terms = tuple(_term(word, check_field) for word in _words(text))
+    if len(terms) > MOST_TERMS:
+        raise _wrong(f"the query has {len(terms)} terms; at most {MOST_TERMS} are allowed")
+    return Query(terms)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -106,16 +103,19 @@ def _words(text: str) -> Iterator[str]:
         position = match.end()
 
 
-def _term(word: str) -> Term:
+def _term(word: str, check_field: Callable[[str], None]) -> Term:
     match = _head.match(word)
     assert match  # every part of it is optional
     negated, field, op = bool(match[1]), match[2] or "", match[3]
     if not field:  # a comparison without a field is just text
         return Term("", "=", (_plain(word[len(match[1]) :], word),), negated)
-    _check_field(field)
+    field = "id" if field == "job" else field
+    check_field(field)
     values = tuple(_values(word[match.end() :], word))
     for value in values:
         _check_value(field, op, value)
+    if field == "age" and len(values) > 1:
+        raise _wrong("age takes one duration")
     return Term(field, op or "=", values, negated)
 
 
@@ -145,14 +145,19 @@ def _plain(text: str, word: str) -> str:
     return plain
 
 
-def _check_field(field: str) -> None:
-    if field in FIELDS or field.startswith(("args.", "kwargs.")):
-        return
-    known = ", ".join(FIELDS)
-    raise _wrong(
-        f"there is no field {field[:40]!a}; known are {known}, args.NAME and kwargs.NAME;"
-        ' put text with a colon into "quotes"'
-    )
+def _check_job_field(field: str) -> None:
+    if field not in JOB_FIELDS and not _argument.fullmatch(field):
+        known = ", ".join(JOB_FIELDS)
+        raise _wrong(
+            f"there is no field {field[:40]!a}; known are {known}, args.NAME and kwargs.NAME;"
+            ' put text with a colon into "quotes"'
+        )
+
+
+def _check_event_field(field: str) -> None:
+    if field not in EVENT_FIELDS:
+        known = ", ".join(EVENT_FIELDS)
+        raise _wrong(f"events cannot be searched by {field[:40]!a}; known are {known}")
 
 
 def _check_value(field: str, op: str | None, value: str) -> None:
@@ -177,7 +182,7 @@ def _holds(term: Term, event: Event) -> bool:
 def _equals(field: str, value: str, event: Event) -> bool:
     if field == "state":
         return _is_state(value, event.state)
-    if field in ("id", "job"):
+    if field == "id":
         return event.job is not None and find_id(value) == event.job
     found: str | None = getattr(event, field)
     return found is not None and glob_match(value, found)

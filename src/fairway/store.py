@@ -5,7 +5,8 @@ else is the leader's: one `commit` at a time, one transaction each, fenced by th
 whole or not at all. Reads may be answered from any snapshot that is not older than the last commit this
 process was told of.
 
-Two implementations (`stores/memory/`, `stores/sqlite/`), one conformance suite (tests/conformance). To add a third: implement `Store`, add it to the suite's fixture.
+Two implementations (`stores/memory/`, `stores/sqlite/`), one conformance suite (tests/conformance). To add
+a third: implement `Store`, add it to the suite's fixture.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 
 import pytest
 from hypothesis import given
@@ -49,10 +48,7 @@ def test_it_agrees_with_another_matcher(pattern: str, text: str) -> None:
     assert glob_match(pattern, text) == fnmatch.fnmatchcase(text, pattern)
 
 
-def test_a_hostile_pattern_takes_no_time() -> None:
-    pattern, text = "a*" * 250 + "b", "a" * 500
-    started = time.perf_counter()
-    for _ in range(20):
-        assert not glob_match(pattern, text)
-    # A backtracking matcher would need centuries; the bound is only there to end the test.
-    assert time.perf_counter() - started < 10
+def test_a_hostile_pattern_is_matched_at_once() -> None:
+    # A backtracking matcher would not come back before the suite's own timeout.
+    assert not glob_match("a*" * 250 + "b", "a" * 5000)
+    assert glob_match("a*" * 250 + "b", "a" * 5000 + "b")

@@ -67,7 +67,9 @@ def test_a_comparison_without_a_field_is_text() -> None:
     "text",
     [
         "nosuch:1", "http://x", "state:", "state:gone", "state:failed,", "state:,failed", "queue:>3", "-",
-        '"open', 'flow:"open', "priority:x", "priority:1.5", "priority:>", "age:10m", "age:>soon", "args.:",
+        '"open', 'flow:"open', "priority:x", "priority:1.5", "priority:>", "age:10m", "age:>soon",
+        "age:>1m,2m",
+        "args.:x", "args:x", "kind:job.ended",
         "task:" + "*" * 9, "a\0b", "\ud800", "a\\", '""', "x" * 2001, "a " * 31, "flow:" + ",".join("a" * 51),
         "STATE:failed", "state:Failed", "priority:" + "9" * 19, "priority:*",
     ],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 
 import pytest
-from stand_in import Handler, StandIn
+from tests.cli.stand_in import Handler, StandIn
 
 
 @pytest.fixture

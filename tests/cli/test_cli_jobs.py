@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from stand_in import StandIn, job
+from tests.cli.stand_in import StandIn, job
 
 ID = job()["id"]
 ENDED = {"started_at": "2026-01-01T00:00:01Z", "ended_at": "2026-01-01T00:00:03Z"}

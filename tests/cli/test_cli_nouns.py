@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from stand_in import StandIn
+from tests.cli.stand_in import StandIn
 
 from fairway import __version__
 from fairway.cli import checks, doctor

@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from scripted_peer import Peer, running_peer
+
+from tests.client.scripted_peer import Peer, running_peer
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_many_jobs(send: Any) -> None:
 
 
 def test_waiting_ends_with_the_time(send: Any) -> None:
-    with pytest.raises(TimeoutError, match="has not ended within 0.02 s"):
+    with pytest.raises(TimeoutError, match=r"has not ended within 0\.02 s"):
         send.submit("a").result(timeout=0.02)
 
 
@@ -116,7 +116,10 @@ def test_a_forked_child_submits_by_itself(send: Any) -> None:
     send.submit("a")
     child = os.fork()
     if child == 0:
-        os._exit(0 if send.submit("b").state == "queued" else 1)
+        try:
+            os._exit(0 if send.submit("b").state == "queued" else 1)
+        finally:
+            os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -142,7 +145,7 @@ def connection(request: pytest.FixtureRequest, file: Path) -> Iterator[Any]:
 def stored(connection: Any) -> tuple[int, int, int]:
     """Count jobs, arrivals for the leader, and the caller's own rows."""
     tables = ("job", "arrival", "orders")
-    found = [list(connection.execute(f"SELECT count(*) FROM {table}"))[0][0] for table in tables]
+    found = [next(iter(connection.execute(f"SELECT count(*) FROM {table}")))[0] for table in tables]
     return found[0], found[1], found[2]
 
 
@@ -166,10 +169,10 @@ def test_unique_keys_hold_inside_a_transaction(send: Any, connection: Any) -> No
 
 
 def test_a_connection_outside_a_transaction_is_refused(send: Any, file: Path) -> None:
-    for connection in (sqlite3.connect(file, isolation_level=None),):
-        with pytest.raises(Conflict, match="BEGIN first"):
-            send.submit("a", connection=connection)
-        connection.close()
+    connection = sqlite3.connect(file, isolation_level=None)
+    with pytest.raises(Conflict, match="BEGIN first"):
+        send.submit("a", connection=connection)
+    connection.close()
 
 
 def test_python_opens_a_transaction_by_itself(send: Any, file: Path) -> None:
@@ -186,7 +189,7 @@ def test_two_libraries_on_one_file_are_refused(send: Any, file: Path) -> None:
     connection = sqlite3.connect(file)
     handle = send.submit("a", connection=connection)
     connection.commit()
-    with pytest.raises(Conflict, match="has opened .* with sqlite3; apsw beside it") as raised:
+    with pytest.raises(Conflict, match=r"has opened .* with sqlite3; apsw beside it") as raised:
         handle.result(timeout=1)
     assert raised.value.code == "mixed_libraries"
     connection.close()

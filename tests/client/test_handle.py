@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from scripted_peer import Peer, Reply, problem, reply
 
 import fairway
 from fairway.errors import NotFound
+from tests.client.scripted_peer import Peer, Reply, problem, reply
 
 JOB = "0123456789abc"
 MOMENT = "2026-01-02T03:04:05Z"

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from scripted_peer import Peer, Reply, problem, reply
 
-from fairway.client.http import Repeat, Request, Transport
+from fairway.client.http import Transport
+from fairway.client.repeats import Repeat, Request
 from fairway.errors import (
     Busy,
     CallerError,
@@ -23,6 +23,7 @@ from fairway.errors import (
     StoreUnavailable,
     WorldError,
 )
+from tests.client.scripted_peer import Peer, Reply, problem, reply
 
 KEY = {"idempotency-key": "k1"}
 Call = Callable[..., Any]

@@ -8,12 +8,12 @@ from itertools import islice, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_peer import Peer, Reply
 
 import fairway
 from fairway.client.http import Transport
 from fairway.client.sse import Decoder, SentEvent
 from fairway.errors import InvalidRequest
+from tests.client.scripted_peer import Peer, Reply
 
 STREAM = (
     b": hello\n\n"

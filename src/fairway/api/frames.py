@@ -30,6 +30,7 @@ from fairway.wire.messages import (
 MOST_JOB = 2**63 - 1
 MOST_ATTEMPT = 2**31 - 1
 MOST_SLOTS = 10_000
+MOST_ASYNC = 1_000_000
 MOST_TASKS = 10_000
 MOST_NAMES = 200
 MOST_FACTS = 64 * 1024
@@ -86,7 +87,7 @@ def _check_hello(hello: Hello) -> None:
     if hello.predecessor is not None:
         check_text(hello.predecessor, "predecessor", 64)
     _check_range(hello.slots, 1, MOST_SLOTS, "slots")
-    _check_range(hello.async_per_slot, 1, MOST_SLOTS, "async_per_slot")
+    _check_range(hello.async_per_slot, 1, MOST_ASYNC, "async_per_slot")
     _check_range(hello.pid, 0, MOST_JOB, "pid")
     _check_count(hello.adapters, MOST_NAMES, "adapters")
     _check_count(hello.tasks, MOST_TASKS, "tasks")

@@ -111,8 +111,7 @@ class Connection:
         async for messages in port.next_frames():
             for last in messages:
                 await self._send_one(last)
-        code = REFUSED if isinstance(last, Refusal) else GOING_AWAY
-        await self._send({"type": "websocket.close", "code": code})
+        await self._send({"type": "websocket.close", "code": _close_code(last)})
 
     async def _next(self) -> bytes | str:
         message = await self._receive()
@@ -125,6 +124,12 @@ class Connection:
         frame = self._encode(message)
         kind = "text" if isinstance(frame, str) else "bytes"
         await self._send({"type": "websocket.send", kind: frame})
+
+
+def _close_code(last: ToWorker | None) -> int:
+    if not isinstance(last, Refusal):
+        return GOING_AWAY
+    return TRY_LATER if last.code == "no_leader" else REFUSED
 
 
 def _refusal(error: Exception) -> tuple[Refusal, int]:

@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
-from fairway.cli.calling import Call
 from fairway.cli.machine import check_apps, executes
+from fairway.cli.output import clean, say
 from fairway.cli.parsing import split_commas
-from fairway.cli.up import announce
+from fairway.places import data_directory
 
 
 @click.command()
-@click.option("--join", required=True, metavar="URL", help="A node, such as http://127.0.0.1:8899.")
+@click.option("--join", required=True, multiple=True, metavar="URL", help="A node; again for more of them.")
 @executes
-@click.pass_context
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go.")
 def worker(
-    context: click.Context,
-    join: str,
+    join: tuple[str, ...],
     name: str | None,
     slots: int | None,
     tags: tuple[str, ...],
     queues: tuple[str, ...],
     apps: tuple[str, ...],
     async_per_slot: int,
+    data_dir: Path | None,
 ) -> int:
     """Start a worker that joins a node.
 
-    Ctrl-C lets it finish what runs and hand back the rest; a second Ctrl-C stops at once.
+    Ctrl-C lets what runs finish within a few seconds and hands back the rest; a second Ctrl-C stops at once.
     """
-    check_join(join)
+    for url in join:
+        check_join(url)
     check_apps(apps)
     from fairway.worker.app import WorkerOptions, run_worker
 
+    chosen: dict[str, Any] = {"name": name, "slots": slots, "queues": list(split_commas(queues)) or None}
     options = WorkerOptions(
-        join=join,
-        token=context.ensure_object(Call).token,
-        name=name,
-        slots=slots,
-        tags=tags,
-        queues=split_commas(queues),
-        apps=apps,
+        join=list(join),
+        tags=list(tags),
+        apps=list(apps),
         async_per_slot=async_per_slot,
+        data_dir=data_directory(data_dir),
+        **{key: value for key, value in chosen.items() if value is not None},
     )
-    return run_worker(options, announce)
+    say(clean(f"worker {options.name}, {options.slots} slots, joins {', '.join(join)}; Ctrl-C stops it"))
+    return asyncio.run(run_worker(options))
 
 
-def check_join(join: str) -> None:
+def check_join(url: str) -> None:
     """Refuse what is not the address of a node."""
-    parts = urlsplit(join)
+    parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.UsageError(f"--join {join!r} is no address of a node; write http://host:port")
+        raise click.UsageError(f"--join {url!r} is no address of a node; write http://host:port")

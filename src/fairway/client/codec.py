@@ -51,8 +51,6 @@ class Plan(NamedTuple):
 
 def load(payload: bytes, plan: Plan | None) -> Arguments:
     """Read a payload; *plan* is None when nothing needs converting."""
-    if payload == EMPTY:  # most jobs of a benchmark, and many real ones: no parser at all
-        return (), {}
     try:
         found = _read(payload)
         if plan is None:

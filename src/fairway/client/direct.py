@@ -45,7 +45,7 @@ class DirectChannel:
     def __init__(self, database: str, token: str | None = None) -> None:
         self.path = path_of(database)
         self._token = token
-        self._start = threading.Lock()
+        self._start, self._opening = threading.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._store: SqliteStore | None = None
 
@@ -128,23 +128,32 @@ class DirectChannel:
         return RemoteChannel(await _answer(self._ask(self._leader_url()), CALL_SECONDS), self._token)
 
     async def _opened(self) -> SqliteStore:
-        if self._store is None:
-            from fairway.stores.sqlite.store import SqliteStore
+        async with self._opening:  # two questions may come first at once
+            if self._store is None:
+                from fairway.stores.sqlite.store import SqliteStore
 
-            store = SqliteStore(self.path)
-            await store.open()
-            self._store = store
-        return self._store
+                store = SqliteStore(self.path)
+                await store.open()
+                self._store = store
+            return self._store
 
     def _ask(self, question: Coroutine[Any, Any, T]) -> Future[T]:
+        try:
+            return asyncio.run_coroutine_threadsafe(question, self._running_loop())
+        except BaseException:
+            question.close()
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._start:  # two threads may come first at once
             if self._loop is None:
                 claim(self.path, "apsw")
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
+                self._loop, self._opening = asyncio.new_event_loop(), asyncio.Lock()
+                thread = threading.Thread(
                     target=_serve, args=(self._loop,), name="fairway-direct", daemon=True
-                ).start()
-            return asyncio.run_coroutine_threadsafe(question, self._loop)
+                )
+                thread.start()
+            return self._loop
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

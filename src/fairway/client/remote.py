@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from fairway.client.channel import Job, first_state
-from fairway.client.http import TRIES, Transport
+from fairway.client.http import Transport
+from fairway.client.repeats import TRIES
 from fairway.client.request import JobRequest
 from fairway.client.sse import SentEvent
 

@@ -29,6 +29,7 @@ from fairway.node.options import NodeOptions
 from fairway.store import NodeRow
 from fairway.stores.sqlite import SqliteStore
 from fairway.stores.sqlite.locks import WorkerLocks, leader_lock
+from fairway.worker.app import CannotImport, explain_import
 
 __all__ = ["Node", "NodeOptions", "run_node"]
 
@@ -84,11 +85,10 @@ class Node:
 
     async def stop(self) -> dict[str, int]:
         """Hand running work back, resign, close; return what is left behind."""
-        handed_back = 0
+        before = self._handed_back()
         if self._worker is not None:
-            handed_back = await self._worker.stop(STOP_GRACE_SECONDS)
-        left = self._what_is_left()
-        left["handed_back"] = handed_back
+            await self._worker.stop(STOP_GRACE_SECONDS)
+        left = self._what_is_left() | {"handed_back": self._handed_back() - before}
         self._stopping = True
         if self.engine is not None:
             self.engine.stop()
@@ -192,6 +192,9 @@ class Node:
                 await self.store.save_node(row)
             await asyncio.sleep(10.0)
 
+    def _handed_back(self) -> int:
+        return 0 if self.engine is None else self.engine.core.world.counts.handed_back
+
     def _what_is_left(self) -> dict[str, int]:
         if self.engine is None:
             return {}
@@ -226,6 +229,10 @@ async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
         await node.start()
     except FairwayError as error:
         announce(f"fairway cannot start: {error}")
+        return 1
+    except CannotImport as error:
+        announce(explain_import(options.apps, error))
+        await node.stop()
         return 1
     for line in _greeting(node):
         announce(line)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import random
@@ -49,6 +50,7 @@ from fairway.worker.facts import lasting_facts, passing_facts
 from fairway.worker.identity import Identity
 from fairway.worker.outbox import Key, Outbox
 from fairway.worker.transport import Connect, Disconnected, Transport
+from fairway.worker.warden import Warden
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +75,14 @@ class Agent:
     """One worker. `start`, then `run` until `close`."""
 
     def __init__(
-        self, identity: Identity, capacity: Capacity, adapters: Sequence[Adapter], connect: Connect
+        self,
+        identity: Identity,
+        capacity: Capacity,
+        adapters: Sequence[Adapter],
+        connect: Connect,
+        warden: Warden,
     ) -> None:
-        self.identity, self.capacity = identity, capacity
+        self.identity, self.capacity, self.warden = identity, capacity, warden
         self.tasks: list[Task] = []
         self.connected = asyncio.Event()
         self._adapters = {adapter.name: adapter for adapter in adapters}
@@ -88,14 +95,20 @@ class Agent:
         self._beat_seconds = 2.0
         self._closing = False
         self._transport: Transport | None = None
-        self._acknowledged = asyncio.Event()
+        self._leaving = False
+        self._left = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
     # --- 1. starting ----------------------------------------------------------------------------------
     async def start(self) -> None:
-        """Start the adapters; raises if one cannot work."""
-        for adapter in self._adapters.values():
-            self.tasks += await adapter.start(self)
+        """Start the guardian and the adapters; raises, and leaves nothing behind, if one cannot work."""
+        self.warden.start()
+        try:
+            for adapter in self._adapters.values():
+                self.tasks += await adapter.start(self)
+        except BaseException:
+            await self.warden.close()
+            raise
 
     async def run(self) -> None:
         """Serve nodes until closed."""
@@ -104,7 +117,8 @@ class Agent:
         while not self._closing:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    transport = await self._connect()
+                    opening = self._connect()
+                    transport = await opening if inspect.isawaitable(opening) else opening
                 await self._serve(transport)
                 pause = FIRST_PAUSE
             except* (Disconnected, OSError, TimeoutError) as group:
@@ -119,15 +133,12 @@ class Agent:
     # --- 2. one connection ------------------------------------------------------------------------------
     async def _serve(self, transport: Transport) -> None:
         try:
-            await transport.send([self._hello()])
             async with asyncio.timeout(CONNECT_SECONDS):
+                await transport.send([self._hello()])
                 first = await transport.receive()
-            if not first or not isinstance(first[0], Welcome):
-                raise Disconnected(describe_refusal(first))
-            self._take(first)
+            self._be_welcomed(first)
             self._transport = transport
             self.connected.set()
-            await transport.send(list(self._outbox.start_again()))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_receiving(transport))
                 tasks.create_task(self._keep_sending(transport))
@@ -138,7 +149,16 @@ class Agent:
                 async with asyncio.timeout(1):
                     await transport.close()
 
+    def _be_welcomed(self, messages: Sequence[ToWorker]) -> None:
+        if not messages or not isinstance(messages[0], Welcome):
+            raise Disconnected(describe_refusal(messages))
+        if messages[0].term < self._term:
+            raise Disconnected(f"node {messages[0].node} is of term {messages[0].term}, which is over")
+        self._take(messages)
+
     def _hello(self) -> Hello:
+        results = self._outbox.start_again()
+        told = {result[:2] for result in results}
         return Hello(
             protocol=PROTOCOL,
             name=self.identity.name,
@@ -150,7 +170,8 @@ class Agent:
             queues=list(self.capacity.queues),
             async_per_slot=self.capacity.async_per_slot,
             facts=self._facts | passing_facts(),
-            holds=self._holds(),
+            holds=[held for held in self._holds() if held[:2] not in told],
+            results=results,
             predecessor=self.identity.predecessor,
             pid=os.getpid(),
             version=fairway.__version__,
@@ -166,6 +187,9 @@ class Agent:
             self._outbox.wake.clear()
             for message in self._outbox.take():
                 await transport.send([message])
+            if self._leaving and not self._outbox.results:
+                await transport.send([Goodbye("closing")])
+                self._left.set()
 
     # --- 3. beats ---------------------------------------------------------------------------------------
     async def _keep_beating(self, transport: Transport) -> None:
@@ -256,32 +280,29 @@ class Agent:
         self._outbox.acknowledge(message.done)
         self._outbox.acknowledge(message.stale)
         # An attempt that is not ours any more runs on; its result will be refused.
-        if not self._outbox.results:
-            self._acknowledged.set()
+        if self._leaving:
+            self._outbox.wake.set()
 
     # --- 6. the end -------------------------------------------------------------------------------------
     async def close(self, grace_seconds: float = 3.0) -> list[Key]:
         """Stop within the grace and two seconds; return the attempts the node may not know about."""
         self._closing = True
         await asyncio.gather(*(adapter.close(grace_seconds) for adapter in self._adapters.values()))
-        with contextlib.suppress(Disconnected, OSError, TimeoutError):
-            async with asyncio.timeout(GOODBYE_SECONDS):
-                await self._say_goodbye()
+        await self._leave()
         if self._running is not None and not self._running.done():
             self._running.cancel()
             await asyncio.wait([self._running], timeout=1.5)
+        await self.warden.close()
         return [*self._held, *self._outbox.results]
 
-    async def _say_goodbye(self) -> None:
-        transport = self._transport
-        if transport is None:
-            return
-        for message in self._outbox.take():
-            await transport.send([message])
-        while self._outbox.results:
-            self._acknowledged.clear()
-            await self._acknowledged.wait()
-        await transport.send([Goodbye("closing")])
+    async def _leave(self) -> None:
+        """Wait a moment until the node has heard everything."""
+        self._leaving = True
+        self._outbox.wake.set()
+        if self._transport is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self._left.wait()
 
 
 class Memory:

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairway.adapter import Adapter
 from fairway.adapters.command import CommandAdapter
 from fairway.adapters.python.adapter import PythonAdapter
-from fairway.adapters.python.link import CannotImport
+from fairway.adapters.python.link import CannotImport as CannotImport
 from fairway.worker.agent import Agent, Capacity
 from fairway.worker.identity import take_identity
 from fairway.worker.socket_transport import connector
@@ -39,34 +39,7 @@ class WorkerOptions:
     grace_seconds: float = GRACE_SECONDS
 
 
-class Worker:
-    """An agent with the warden it needs."""
-
-    def __init__(self, agent: Agent, warden: Warden) -> None:
-        self.agent, self.warden = agent, warden
-
-    async def start(self) -> None:
-        """Start the guardian and the adapters; raises CannotImport."""
-        self.warden.start()
-        try:
-            await self.agent.start()
-        except BaseException:
-            await self.warden.close()
-            raise
-
-    async def run(self) -> None:
-        """Serve until closed."""
-        await self.agent.run()
-
-    async def close(self, grace_seconds: float = GRACE_SECONDS) -> list[tuple[int, int]]:
-        """Stop; return the attempts that were left."""
-        try:
-            return await self.agent.close(grace_seconds)
-        finally:
-            await self.warden.close()
-
-
-def build_worker(options: WorkerOptions, connect: Connect) -> Worker:
+def build_agent(options: WorkerOptions, connect: Connect) -> Agent:
     """Put a worker together; *connect* says how it reaches a node."""
     identity = take_identity(options.name, options.data_dir)
     warden = Warden(inherit=() if identity.lock_fd is None else (identity.lock_fd,))
@@ -74,24 +47,24 @@ def build_worker(options: WorkerOptions, connect: Connect) -> Worker:
     if options.apps:
         adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
     capacity = Capacity(options.slots, tuple(options.tags), tuple(options.queues), options.async_per_slot)
-    return Worker(Agent(identity, capacity, adapters, connect), warden)
+    return Agent(identity, capacity, adapters, connect, warden)
 
 
 async def run_worker(options: WorkerOptions) -> int:
     """Be a worker until a signal comes; return the exit code."""
-    worker = build_worker(options, connector(options.join))
+    agent = build_agent(options, connector(options.join))
     try:
-        await worker.start()
+        await agent.start()
     except CannotImport as error:
         print(explain_import(options.apps, error), file=sys.stderr)
         return 1
     stopping = asyncio.Event()
     at_once = asyncio.Event()
     take_signals(stopping, at_once)
-    running = asyncio.create_task(worker.run())
+    running = asyncio.create_task(agent.run())
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)
-    await close_or_hurry(worker, options.grace_seconds, at_once)
+    await close_or_hurry(agent, options.grace_seconds, at_once)
     stopped.cancel()
     return 0 if not running.done() or running.cancelled() or running.exception() is None else 1
 
@@ -106,15 +79,15 @@ def take_signals(stopping: asyncio.Event, at_once: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, take)
 
 
-async def close_or_hurry(worker: Worker, grace_seconds: float, at_once: asyncio.Event) -> None:
+async def close_or_hurry(agent: Agent, grace_seconds: float, at_once: asyncio.Event) -> None:
     """Close within the grace, or now if a second signal comes; the guardian kills what is left."""
-    closing = asyncio.create_task(worker.close(grace_seconds))
+    closing = asyncio.create_task(agent.close(grace_seconds))
     hurry = asyncio.create_task(at_once.wait())
     await asyncio.wait([closing, hurry], return_when=asyncio.FIRST_COMPLETED)
     hurry.cancel()
     if not closing.done():
         closing.cancel()
-        await worker.warden.close()
+        await agent.warden.close()
     await asyncio.wait([closing], timeout=2)
 
 

@@ -1,4 +1,4 @@
-"""What a worker still has to tell: results and hand-backs until they are acknowledged, logs while there is room.
+"""What a worker has to tell: results and hand-backs until they are acknowledged, logs while there is room.
 
 Results are never dropped; instead, when too many stand unacknowledged, the worker takes no more work
 (`is_full`). Owned by the agent.
@@ -70,10 +70,13 @@ class Outbox:
             if results.pop(key, None) is None:
                 handed_back.pop(key, None)
 
-    def start_again(self) -> Iterator[FromWorker]:
-        """Tell everything unacknowledged once more, to a new connection."""
-        self._new_results, self._new_hand_backs = list(self.results.values()), list(self.handed_back.values())
-        return self.take()
+    def start_again(self) -> list[Result]:
+        """Begin anew for a new connection: return what fits its first message, the rest follows."""
+        first = next(split(list(self.results.values())), [])
+        self._new_results = list(self.results.values())[len(first) :]
+        self._new_hand_backs = list(self.handed_back.values())
+        self.wake.set()
+        return first
 
     def tell_again(self, key: Key) -> bool:
         """Tell once more what became of an attempt the node asks for; says whether we know."""
@@ -98,7 +101,8 @@ class Outbox:
             yield Logs(self._take_logs())
 
     def _take_logs(self) -> list[LogPiece]:
-        pieces, size = [], 0
+        pieces: list[LogPiece] = []
+        size = 0
         while self._logs and len(pieces) < MOST_PIECES and size < MOST_RESULT_BYTES:
             piece = self._logs.popleft()
             pieces.append(piece)

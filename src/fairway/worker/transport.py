@@ -27,7 +27,7 @@ class Transport(Protocol):
 
 
 #: Opens a connection; raises Disconnected or OSError if it cannot.
-Connect = Callable[[], Awaitable[Transport]]
+Connect = Callable[[], Awaitable[Transport] | Transport]
 
 
 class LocalTransport:

@@ -89,7 +89,7 @@ class Warden:
 
     def __init__(self, *, inherit: Sequence[int] = ()) -> None:
         """*inherit*: descriptors the guardian keeps open as long as anything it started may run."""
-        self._inherit = tuple(inherit)
+        self.inherit = tuple(inherit)
         self._guardian: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._reader = guardian.FrameReader()
@@ -117,7 +117,7 @@ class Warden:
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__.fileno() if sys.__stderr__ else None,
-                pass_fds=(fd, *self._inherit),
+                pass_fds=(fd, *self.inherit),
                 start_new_session=True,
             )
         ours.setblocking(False)

@@ -40,7 +40,7 @@ def main(kind: str, apps: list[str]) -> None:
     except BaseException as error:
         data.sendall(frames.pack(frames.FAILED, explain(error).encode(errors="replace")))
         sys.exit(1)
-    announced = [Task(task.name, task.is_async, task.signature) for task in tasks.values()]
+    announced = [Task(task.name, task.is_async, str(task.signature)) for task in tasks.values()]
     data.sendall(frames.pack(frames.READY, msgspec.msgpack.encode(announced)))
     with contextlib.suppress(ConnectionError):
         serve(kind, tasks, apps, data, control)

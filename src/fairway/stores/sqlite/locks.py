@@ -44,6 +44,11 @@ class FileLock:
                 return True
             os.close(file)  # somebody removed it as stale between our open and our lock: once more
 
+    @property
+    def descriptor(self) -> int | None:
+        """The open file while the lock is held: whoever inherits it holds the lock as well."""
+        return self._file
+
     def held_by_other(self) -> bool:
         """Say whether somebody else holds the lock now."""
         return self._file is None and self.path.exists() and not _is_free(self.path)

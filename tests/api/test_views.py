@@ -1,0 +1,129 @@
+"""What the outside sees of jobs, queues, workers, the cluster and events."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.core.lifecycle import State
+from fairway.core.model import QueueSettings, Rules
+from fairway.core.plan import Event
+from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerView
+from fairway.ids import show
+from fairway.shapes import Cluster, EventShape, Job, Queue, Worker
+from fairway.spec import new_job, read_spec
+from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob
+from fairway.times import MICRO
+from fairway.views import accepted_job, cluster_view, event_view, job_view, queue_view, worker_view
+
+NOW = 1_800_000_000 * MICRO
+HOUR = 3600 * MICRO
+JOB = accepted_job(new_job(read_spec({"task": "mail.send", "args": [1], "kwargs": {"a": None}}), 7, NOW))
+
+
+def shown(job: StoredJob = JOB, standing: Standing | None = None, **changes: Any) -> dict[str, Any]:
+    """Return the job as a reader of the API gets it, which is always of the documented shape."""
+    view = msgspec.json.decode(
+        msgspec.json.encode(job_view(dataclasses.replace(job, **changes), NOW, standing))
+    )
+    msgspec.convert(view, Job)
+    assert set(view) == set(Job.__annotations__)
+    return dict(view)
+
+
+def test_a_task_shows_its_arguments() -> None:
+    view = shown()
+    assert (view["id"], view["task"], view["args"], view["kwargs"]) == (
+        show(7),
+        "mail.send",
+        [1],
+        {"a": None},
+    )
+    assert view["work"] is None
+    assert (view["state"], view["attempt"], view["outcome"], view["eta"]) == ("queued", 0, None, None)
+    assert view["created_at"] == view["run_at"] == "2027-01-15T08:00:00.000000Z"
+
+
+def test_work_is_shown_instead_of_a_task() -> None:
+    work = {"adapter": "command", "run": [["ls"]]}
+    view = shown(accepted_job(new_job(read_spec({"work": work}), 7, NOW)))
+    assert (view["task"], view["args"], view["work"]) == (None, None, work)
+
+
+def test_a_job_whose_time_has_not_come_is_scheduled() -> None:
+    assert shown(run_at=NOW + 1)["state"] == "scheduled"
+    assert shown(run_at=NOW, state=State.SCHEDULED)["state"] == "queued"
+
+
+def test_a_value_is_shown_as_it_was_stored() -> None:
+    view = shown(state=State.SUCCEEDED, outcome=b'{"a":[1,2.50,"\xc3\xa9"]}', ended_at=NOW)
+    assert view["outcome"] == {"ok": True, "value": {"a": [1, 2.5, "é"]}}
+    assert shown(state=State.SUCCEEDED, outcome=None)["outcome"] == {"ok": True, "value": None}
+
+
+def test_an_error_is_shown_with_its_reason() -> None:
+    error = b'{"reason":"max_attempts","type":"ValueError","message":"no","traceback":"..."}'
+    assert shown(state=State.FAILED, outcome=error)["outcome"] == {
+        "ok": False,
+        "reason": "max_attempts",
+        "error": {"type": "ValueError", "message": "no", "traceback": "..."},
+    }
+
+
+@pytest.mark.parametrize("state", [State.CANCELLED, State.UNKNOWN])
+def test_an_end_without_a_word_is_its_own_reason(state: State) -> None:
+    assert shown(state=state, outcome=None)["outcome"] == {"ok": False, "reason": state, "error": None}
+
+
+def test_a_waiting_job_shows_how_its_last_try_went() -> None:
+    error = b'{"reason":"error","type":"ValueError","message":"no"}'
+    view = shown(run_at=NOW + HOUR, tries=1, outcome=error)
+    assert (view["outcome"], view["last_error"]["type"]) == (None, "ValueError")
+    assert shown(state=State.FAILED, outcome=error)["last_error"] is None
+
+
+def test_lost_workers_count_as_crashes_for_a_day() -> None:
+    losses = (NOW - 25 * HOUR, NOW - 23 * HOUR, NOW - HOUR)
+    assert shown(crashes=1, losses=losses)["crashes"] == 3
+    assert shown(crashes=1, losses=losses, state=State.FAILED, ended_at=NOW - 2 * HOUR)["crashes"] == 4
+
+
+def test_rules_are_shown_in_seconds() -> None:
+    view = shown(rules=Rules(None, 5, 1.5, 2, 60))
+    assert (view["max_attempts"], view["max_crashes"], view["timeout"]) == (None, 5, 1.5)
+    assert view["backoff"] == {"first": 2, "max": 60}
+
+
+def test_a_waiting_job_says_why_and_where_it_stands() -> None:
+    view = shown(standing=Standing(Waiting("limit", "limit of acme is full", "acme"), 4))
+    assert view["waiting"] == {"reason": "limit", "detail": "limit of acme is full", "on": "acme"}
+    assert view["position"] == 4
+
+
+def conforms(view: Any, shape: Any) -> None:
+    """A view has exactly the fields of its documented shape, with their types."""
+    assert set(view) == set(shape.__annotations__)
+    msgspec.convert(msgspec.json.decode(msgspec.json.encode(view)), shape)
+
+
+def test_the_other_views_have_the_documented_shapes() -> None:
+    conforms(queue_view(QueueView("a", QueueSettings(limit=3), 1, 2, 3, 0.5, "a")), Queue)
+    conforms(
+        worker_view(
+            WorkerView("w", "i", "up", 2, 0.5, 1, ["gpu"], ["python"], ["a.b"], ["**"], {"cpu": 2}, NOW, 0.1)
+        ),
+        Worker,
+    )
+    leader = Leadership(3, "holder", "n1", "http://127.0.0.1:1", NOW, 5)
+    node = NodeRow("n1", "holder", "http://127.0.0.1:1", "0.1", NOW, NOW)
+    conforms(cluster_view(ClusterView(leader, [node], "n1", True, True, [leader])), Cluster)
+    conforms(cluster_view(ClusterView(None, [], "n1", False, False)), Cluster)
+    conforms(event_view(NumberedEvent(4, 2, Event("job.ended", NOW, 7, "a", "failed"))), EventShape)
+
+
+def test_an_event_is_named_by_its_commit_and_its_place_in_it() -> None:
+    view = event_view(NumberedEvent(4, 2, Event("job.ended", NOW, 7)))
+    assert (view["id"], view["job"]) == ("4.2", show(7))

@@ -1,0 +1,33 @@
+"""Every store runs the same suite. To add one: a name here, and how to open it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fairway.store import Store
+from fairway.stores.memory import MemoryStore
+from fairway.stores.sqlite import SqliteStore
+from tests.conformance.stage import Stage
+
+STORES = ("memory", "sqlite")
+
+
+def make_store(kind: str, folder: Path) -> Store:
+    """Make a store that keeps what it keeps in *folder*."""
+    return MemoryStore() if kind == "memory" else SqliteStore(folder / "fairway.db")
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened = make_store(request.param, tmp_path)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def stage(store: Store) -> Stage:
+    return await Stage(store).lead()

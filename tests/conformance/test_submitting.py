@@ -1,0 +1,156 @@
+"""Jobs come in once: whole, with their keys, and the leader hears of them."""
+
+from __future__ import annotations
+
+from fairway.core.lifecycle import State
+from fairway.core.model import Delivery, Rules, Shape
+from fairway.core.plan import Begin
+from fairway.store import Accepted, Request, Submission, Taken
+from tests.conformance.stage import NOW, SECOND, Stage, new_job
+
+DAY = 86_400 * SECOND
+
+
+async def test_a_job_is_stored_as_it_was_submitted(stage: Stage) -> None:
+    rules = Rules(max_attempts=None, timeout=2.5, retry_first=0.5)
+    job = new_job(
+        7, flow="u7", priority=-3, tags=("gpu", "eu-*"), delivery=Delivery.AT_MOST_ONCE, rules=rules,
+        payload='{"args":["ö"],"kwargs":{}}'.encode(), unique="k",
+    )  # fmt: skip
+    accepted = await stage.submit(job)
+    assert accepted == Accepted([7], [False])
+    stored = await stage.get(7)
+    for name in job._fields:
+        assert getattr(stored, name) == getattr(job, name), name
+    assert (stored.state, stored.place, stored.attempt) == (State.QUEUED, NOW, 0)
+    assert (stored.started_at, stored.ended_at, stored.outcome, stored.cancelling) == (
+        None,
+        None,
+        None,
+        False,
+    )
+
+
+async def test_a_job_for_later_is_scheduled(stage: Stage) -> None:
+    await stage.submit(new_job(1, run_at=NOW + 10_000 * DAY))
+    assert (await stage.get(1)).state is State.SCHEDULED
+
+
+async def test_an_unknown_job_is_not_found(stage: Stage) -> None:
+    await stage.submit(new_job(1))
+    assert await stage.store.find_job(2) is None
+    assert [job.id for job in await stage.store.find_jobs([2, 1, 1])] == [1]
+
+
+async def test_arrivals_are_numbered_in_order_and_carry_where_the_job_stands(stage: Stage) -> None:
+    await stage.submit(
+        new_job(5, flow="u", priority=2, tags=("gpu",)), new_job(3, delivery=Delivery.AT_MOST_ONCE)
+    )
+    first, second = await stage.store.take_arrivals(0)
+    assert first.job._replace(place=0) == (5, "acme/emails", "u", 2, Shape("python", "app.send", ("gpu",)), 0)
+    assert second.job.shape.once and second.number > first.number
+    assert await stage.store.take_arrivals(first.number) == [second]
+    assert await stage.store.take_arrivals(0, most=1) == [first]
+
+
+async def test_taken_arrivals_are_gone_and_their_numbers_never_come_back(stage: Stage) -> None:
+    await stage.submit(new_job(1))
+    [taken] = await stage.store.take_arrivals(0)
+    await stage.commit(taken=[taken.number])
+    assert await stage.store.take_arrivals(0) == []
+    await stage.submit(new_job(2))
+    [later] = await stage.store.take_arrivals(0)
+    assert later.number > taken.number
+
+
+async def test_what_the_leader_submits_leaves_no_arrival(stage: Stage) -> None:
+    receipt = await stage.commit(Submission([new_job(1)]), begins=[Begin(1, "w1-a", "w1", NOW)])
+    assert receipt.accepted == [Accepted([1], [False])]
+    assert [begun.attempt for begun in receipt.begun] == [1]
+    assert await stage.arrived() == []
+    assert await stage.states(1) == [State.RUNNING]
+
+
+async def test_waiting_jobs_come_in_pages_by_id(stage: Stage) -> None:
+    await stage.submit(*(new_job(number) for number in (4, 2, 9, 7, 5)))
+    await stage.begin(9)
+    pages = [page async for page in stage.store.waiting_jobs(page=2)]
+    assert [[taken.job.job for taken in page] for page in pages] == [[2, 4], [5, 7]]
+    assert isinstance(pages[0][0], Taken) and pages[0][0].number == 0
+
+
+async def test_the_same_request_gets_the_same_ids(stage: Stage) -> None:
+    assert (await stage.submit(new_job(1), new_job(2), key="r")).existed == [False, False]
+    again = await stage.submit(new_job(3), new_job(4), key="r")
+    assert again == Accepted([1, 2], [True, True])
+    assert await stage.store.find_jobs([3, 4]) == []
+
+
+async def test_a_request_sent_again_with_its_ids_gets_the_same_ids(stage: Stage) -> None:
+    await stage.submit(new_job(1), key="r")
+    assert await stage.submit(new_job(1), key="r") == Accepted([1], [True])
+    assert await stage.waiting() == [1]
+
+
+async def test_a_key_used_for_another_payload_is_a_conflict(stage: Stage) -> None:
+    await stage.submit(new_job(1), key="r", digest=b"one")
+    refused = await stage.submit(new_job(2), key="r", digest=b"two")
+    assert refused.problem == "idempotency_conflict"
+    assert await stage.store.find_job(2) is None
+
+
+async def test_a_key_may_be_used_again_after_a_day(stage: Stage) -> None:
+    submission = Submission([new_job(1)], Request("r", b"d"))
+    await stage.store.submit([submission], NOW)
+    later = Submission([new_job(2)], Request("r", b"other"))
+    [accepted] = await stage.store.submit([later], NOW + DAY)
+    assert accepted == Accepted([2], [False])
+
+
+async def test_a_unique_key_belongs_to_one_job_of_a_queue(stage: Stage) -> None:
+    await stage.submit(new_job(1, unique="k"))
+    assert await stage.submit(new_job(2, unique="k"), new_job(3)) == Accepted([1, 3], [True, False])
+    assert await stage.submit(new_job(4, unique="k", queue="other")) == Accepted([4], [False])
+    assert await stage.waiting() == [1, 3, 4]
+
+
+async def test_equal_keys_in_one_bulk_share_the_first_job(stage: Stage) -> None:
+    bulk = [new_job(1, unique="k"), new_job(2, unique="k"), new_job(3, unique="l")]
+    assert await stage.submit(*bulk) == Accepted([1, 1, 3], [False, True, False])
+    assert await stage.waiting() == [1, 3]
+
+
+async def test_a_unique_key_is_free_again_when_its_job_has_ended(stage: Stage) -> None:
+    await stage.run(new_job(1, unique="k"))
+    assert (await stage.submit(new_job(2, unique="k"))).ids == [2]
+
+
+async def test_the_second_of_two_submissions_in_one_commit_sees_the_first(stage: Stage) -> None:
+    first = Submission([new_job(1, unique="k")], Request("r", b"d"))
+    same_key = Submission([new_job(2, unique="k")])
+    same_request = Submission([new_job(3)], Request("r", b"d"))
+    receipt = await stage.commit(first, same_key, same_request)
+    assert [accepted.ids for accepted in receipt.accepted] == [[1], [1], [1]]
+    assert receipt.refused == [2, 3]
+
+
+async def test_an_id_that_is_taken_is_drawn_again(stage: Stage) -> None:
+    await stage.submit(new_job(1, task="first"))
+    await stage.run(new_job(2, task="second"))
+    accepted = await stage.submit(new_job(1), new_job(2), new_job(3))
+    assert accepted.existed == [False] * 3 and accepted.ids[2] == 3
+    assert len({1, 2, *accepted.ids}) == 5
+    assert [(await stage.get(job)).task for job in (1, 2)] == ["first", "second"]
+    assert len(await stage.store.find_jobs(accepted.ids)) == 3
+
+
+async def test_an_id_that_is_taken_counts_as_refused_in_a_commit_and_arrives(stage: Stage) -> None:
+    await stage.submit(new_job(1, task="first"))
+    [known] = await stage.store.take_arrivals(0)
+    receipt = await stage.commit(
+        Submission([new_job(1)]), taken=[known.number], begins=[Begin(1, "w1-a", "w1", NOW)]
+    )
+    [new] = receipt.accepted[0].ids
+    assert (receipt.refused, receipt.begun, receipt.accepted[0].existed) == ([1], [], [False])
+    assert await stage.arrived() == [new] and new != 1
+    assert await stage.states(1, new) == [State.QUEUED, State.QUEUED]

@@ -1,0 +1,161 @@
+"""The app that the adapters' tests run: an object with the registry's interface and some tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fairway import context
+from fairway.errors import PermanentFailure, RetryAfter
+
+
+class PlainTask:
+    """A task without type conversion."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.signature = str(inspect.signature(function))
+
+    def load(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Read arguments and see that they fit."""
+        found = msgspec.json.decode(payload)
+        inspect.signature(self.function).bind(*found["args"], **found["kwargs"])
+        return tuple(found["args"]), found["kwargs"]
+
+    def dump(self, value: Any) -> bytes:
+        """Write the value."""
+        return msgspec.json.encode(value)
+
+
+class PlainApp:
+    """A registry of tasks."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, PlainTask] = {}
+
+    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register a function."""
+        self.tasks[function.__name__] = PlainTask(function)
+        return function
+
+
+app = PlainApp()
+
+
+@app.task
+def add(a: int, b: int) -> int:
+    """Return the sum."""
+    return a + b
+
+
+@app.task
+def note(path: str, text: str) -> None:
+    """Leave a line in a file."""
+    with open(path, "a") as file:
+        file.write(text + "\n")
+
+
+@app.task
+def sleep(seconds: float) -> str:
+    """Sleep in a way that a signal can end."""
+    time.sleep(seconds)
+    return "slept"
+
+
+@app.task
+def hold_gil(seconds: float) -> None:
+    """Sleep without letting any other Python code of this process run."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+@app.task
+def look_at_cancelled() -> str:
+    """End by oneself when asked to."""
+    deadline = time.monotonic() + 30
+    while not context.current().cancelled and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return "asked"
+
+
+@app.task
+def ignore_stops() -> None:
+    """Swallow everything."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            time.sleep(1)
+        except BaseException:
+            continue
+
+
+@app.task
+def die(how: str) -> None:
+    """End the whole process."""
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(7)
+
+
+@app.task
+def fail(how: str) -> Any:
+    """Fail in one of many ways."""
+    match how:
+        case "permanent":
+            raise PermanentFailure("never")
+        case "later":
+            raise RetryAfter(12.5)
+        case "exit":
+            sys.exit(3)
+        case "set":
+            return {1, object()}
+        case "large":
+            return "x" * 2_000_000
+    raise ValueError("bad " + how)
+
+
+@app.task
+def who() -> list[Any]:
+    """Say what one knows of oneself."""
+    me = context.current()
+    me.progress(0.5, "half")
+    return [me.job_id, me.attempt, me.fence, me.queue, me.task, me.cancelled]
+
+
+@app.task
+def spawn_and_sleep(path: str) -> None:
+    """Start a process and leave its number in a file."""
+    process = subprocess.Popen(["sleep", "1000"])
+    with open(path, "w") as file:
+        file.write(str(process.pid))
+    time.sleep(1000)
+
+
+@app.task
+async def nap(seconds: float) -> str:
+    """Sleep on the loop."""
+    await asyncio.sleep(seconds)
+    return context.current().job_id
+
+
+@app.task
+async def block_loop(seconds: float) -> None:
+    """Keep the loop from turning."""
+    time.sleep(seconds)
+
+
+@app.task
+async def async_pid() -> int:
+    """Say in which process this runs."""
+    return os.getpid()

@@ -1,0 +1,95 @@
+"""What the worker's tests share: a reporter that remembers, and ways to wait and to look at processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import psutil
+
+from fairway.wire.messages import Assignment, LogPiece, Result
+
+PATIENCE_SECONDS = 20.0
+Key = tuple[int, int]
+
+
+class Recorder:
+    """A reporter that keeps everything."""
+
+    def __init__(self) -> None:
+        self.results: dict[Key, Result] = {}
+        self.order: list[int] = []
+        self.returned: list[Key] = []
+        self.pieces: list[LogPiece] = []
+        self._news = asyncio.Event()
+
+    def finished(self, results: Sequence[Result]) -> None:
+        """Keep results; an attempt must not end twice."""
+        for result in results:
+            assert result[:2] not in self.results and result[:2] not in self.returned
+            self.results[result[:2]] = result
+            self.order.append(result.job)
+        self._news.set()
+
+    def handed_back(self, attempts: Sequence[Key]) -> None:
+        """Keep what was given back."""
+        assert not set(attempts) & set(self.results)
+        self.returned += attempts
+        self._news.set()
+
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """Keep output."""
+        self.pieces += pieces
+        self._news.set()
+
+    async def until(self, fact: Callable[[], Any]) -> None:
+        """Wait until *fact* holds, looking after every report."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not fact():
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_ended(self, count: int) -> None:
+        """Wait until so many attempts ended or came back."""
+        await self.until(lambda: len(self.results) + len(self.returned) >= count)
+
+    def result(self, job: int) -> Result:
+        """Return the result of a job's first attempt."""
+        return self.results[(job, 1)]
+
+    def value(self, job: int) -> Any:
+        """Return the value of a job that went well, or the error of one that did not."""
+        return msgspec.json.decode(self.result(job).body)
+
+    def text(self, stream: str) -> str:
+        """Return all that was written to a stream."""
+        return "".join(piece.text for piece in self.pieces if piece.stream == stream)
+
+
+def call(job: int, task: str, *args: Any, timeout: float | None = None, bundle: int = 0) -> Assignment:
+    """Return an assignment that calls a task."""
+    payload = msgspec.json.encode({"args": args, "kwargs": {}})
+    return Assignment(job, 1, "python", task, payload, timeout, "acme/mail", bundle)
+
+
+def command(job: int, *steps: list[str], timeout: float | None = None, **work: Any) -> Assignment:
+    """Return an assignment that runs commands."""
+    payload = msgspec.json.encode({"work": {"adapter": "command", "run": steps, **work}})
+    return Assignment(job, 1, "command", "", payload, timeout, "acme/mail")
+
+
+async def eventually(fact: Callable[[], Any], what: str = "it") -> None:
+    """Wait until something outside our events is so."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not fact():
+            await asyncio.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process runs no more."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
