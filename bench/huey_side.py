@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.machine import ROOT, stop
@@ -45,13 +45,15 @@ def default_is_durable(directory: Path) -> bool:
     return int(answer.stdout) >= 2
 
 
-def drain(directory: Path, fsync: str, jobs: int, runs: int) -> Row:
-    """Time a backlog of no-ops."""
-    rates = []
-    for run in range(runs):
-        path = directory / f"huey-drain-{fsync}-{run}.db"
-        fill(path, fsync, "nothing", [()] * jobs)
-        rates.append(jobs / drain_seconds(path, fsync, jobs))
+def drain(directory: Path, fsync: str, jobs: int, number: int) -> float:
+    """Time a backlog of no-ops; return jobs per second."""
+    path = directory / f"huey-drain-{fsync}-{number}.db"
+    fill(path, fsync, "nothing", [()] * jobs)
+    return jobs / drain_seconds(path, fsync, jobs)
+
+
+def drain_row(rates: Sequence[float], fsync: str, jobs: int) -> Row:
+    """Return the median."""
     return median("drain of no-op jobs", side_name(fsync), rates, "jobs/s", f"backlog {jobs:,}")
 
 

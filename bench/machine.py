@@ -67,6 +67,11 @@ def stop(process: subprocess.Popen[bytes], grace_seconds: float = 15.0) -> None:
             child.kill()
 
 
+def busy_with_others(seconds: float = 0.5) -> float:
+    """Return how many cores other programs use, sampled while nothing of ours runs."""
+    return float(psutil.cpu_percent(seconds)) / 100 * (os.cpu_count() or 1)
+
+
 def facts() -> dict[str, Any]:
     """Say what machine this is; a number without it means nothing."""
     return {

@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import httpx
 
 from bench.machine import ROOT, Cost, cost_of, stop
@@ -50,28 +52,43 @@ class Node:
         return cast(int, queue["waiting"]) + cast(int, queue["running"])
 
     def wait_until_idle(self, timeout: float = 600) -> None:
-        until(lambda: self.unfinished() == 0, "Fairway's drain", timeout=timeout, every=0.01)
+        """Wait until the file itself shows no unfinished job: the node's own numbers may run ahead of it."""
+        with contextlib.closing(self.reader()) as reader:
+            until(
+                lambda: not reader.execute("SELECT EXISTS (SELECT 1 FROM job)").get,
+                "Fairway's drain",
+                timeout=timeout,
+                every=0.005,
+            )
+
+    def reader(self) -> apsw.Connection:
+        """Open the file to look at it from outside; another process may."""
+        reader = apsw.Connection(str(self.database), flags=apsw.SQLITE_OPEN_READONLY)
+        reader.set_busy_timeout(5000)
+        return reader
 
     def cost(self) -> Cost:
         return cost_of(self.process.pid)
 
 
 @contextlib.contextmanager
-def running_node(directory: Path, name: str = "fairway") -> Iterator[Node]:
-    """Start a node, lend it, stop it; its log stays beside the file until the run is over."""
-    port, database, log = free_port(), directory / f"{name}.db", directory / f"{name}.log"
+def running_node(directory: Path, name: str, warm_up: Callable[[Node], None]) -> Iterator[Node]:
+    """Start a node on a fresh file, warm it up, lend it, stop it."""
+    home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=directory))
+    port, database, log = free_port(), home / "fairway.db", home / "node.log"
     command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", f"sqlite:///{database}"]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(SLOTS), "--app", "bench.tasks:app"],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "FAIRWAY_HOME": str(directory)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "FAIRWAY_HOME": str(home)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
         node = Node(port, process, database)
         try:
             until(lambda: is_ready(node, log), "the node to be ready", timeout=30)
+            warm_up(node)
             yield node
         finally:
             node.http.close()

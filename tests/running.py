@@ -50,7 +50,7 @@ class RunningNode:
     def start(self) -> None:
         """Start the process; do not wait."""
         command = [
-            sys.executable, "-m", "fairway.cli.main", "up",
+            sys.executable, "-m", "fairway", "up",
             "--database", f"sqlite:///{self.database}", "--listen", f"127.0.0.1:{self.port}",
             *self._arguments,
         ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 
 import pytest
+
 from tests.cli.stand_in import Handler, StandIn
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.stand_in import StandIn
 
 from fairway import __version__
 from fairway.cli import checks, doctor
@@ -18,6 +17,7 @@ from fairway.cli.events import line
 from fairway.cli.main import main
 from fairway.cli.queues import read_change
 from fairway.errors import WorldError
+from tests.cli.stand_in import StandIn
 
 QUEUE = {
     "path": "acme",

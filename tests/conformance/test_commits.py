@@ -38,7 +38,7 @@ async def check_refused(stage: Stage, *submissions: Submission, **records: Any) 
 
 
 def returned(job: int, attempt: int = 1, incarnation: str = "w1-a", **changes: Any) -> Return:
-    one = Return(job, attempt, incarnation, NOW - 5, NOW + 5, 1, 2, (NOW, NOW + 1), b'{"reason":"error"}')
+    one = Return(job, attempt, incarnation, NOW - 5, NOW - 4, 1, 2, (NOW, NOW + 1), b'{"reason":"error"}')
     return one._replace(**changes)
 
 
@@ -114,7 +114,7 @@ async def test_a_returned_job_waits_at_its_new_place_with_its_ledger(stage: Stag
     await stage.begin(1)
     await stage.commit(returns=[returned(1)])
     stored = await stage.get(1)
-    assert (stored.state, stored.place, stored.run_at) == (State.QUEUED, NOW - 5, NOW + 5)
+    assert (stored.state, stored.place, stored.run_at) == (State.QUEUED, NOW - 5, NOW - 4)
     assert (stored.tries, stored.crashes, stored.losses) == (1, 2, (NOW, NOW + 1))
     assert stored.outcome == b'{"reason":"error"}'
     assert await stage.waiting() == [1]

@@ -72,8 +72,6 @@ async def test_tidy_forgets_what_is_old_and_only_that(stage: Stage) -> None:
 async def test_tidy_takes_a_bounded_number_at_a_time_oldest_first(stage: Stage) -> None:
     for number in (3, 1, 2):
         await stage.run(new_job(number), ended_at=NOW - number * SECOND)
-        [taken] = await stage.store.take_arrivals(0) or [None]
-        assert taken is None
     left = []
     for _ in range(3):
         await stage.store.tidy(NOW + SECOND, 0, most=1)

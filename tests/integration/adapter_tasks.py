@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ def add(a: int, b: int) -> int:
 @app.task
 def note(path: str, text: str) -> None:
     """Leave a line in a file."""
-    with open(path, "a") as file:
+    with Path(path).open("a") as file:
         file.write(text + "\n")
 
 
@@ -137,8 +138,7 @@ def who() -> list[Any]:
 def spawn_and_sleep(path: str) -> None:
     """Start a process and leave its number in a file."""
     process = subprocess.Popen(["sleep", "1000"])
-    with open(path, "w") as file:
-        file.write(str(process.pid))
+    Path(path).write_text(str(process.pid))
     time.sleep(1000)
 
 
@@ -152,7 +152,7 @@ async def nap(seconds: float) -> str:
 @app.task
 async def block_loop(seconds: float) -> None:
     """Keep the loop from turning."""
-    time.sleep(seconds)
+    time.sleep(seconds)  # noqa: ASYNC251
 
 
 @app.task

@@ -80,10 +80,10 @@ def command(job: int, *steps: list[str], timeout: float | None = None, **work: A
     return Assignment(job, 1, "command", "", payload, timeout, "acme/mail")
 
 
-async def eventually(fact: Callable[[], Any], what: str = "it") -> None:
+async def eventually(fact: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until something outside our events is so."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not fact():
+    async with asyncio.timeout(seconds):
+        while not fact():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway.core import events as happened
-from fairway.core.model import Arrival, Moment, shape_of
-from fairway.core.plan import Begun, Plan, Reply
+from fairway.core.model import Moment
+from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.errors import Deposed
 from fairway.leadership.term import Reign
-from fairway.store import Accepted, NewJob, Receipt, StoredJob, Submission, Taken
+from fairway.node.dispatch import send_begins, send_rest
+from fairway.node.engine import arrival_of, arrival_of_stored
+from fairway.store import Accepted, Receipt, Submission, Taken
 from fairway.wire import messages as wire
 
 from .links import Link
@@ -48,6 +50,7 @@ class Leader:
         self.term = reign.term
         self.core = Core(simulation.timers)
         self.ports: dict[str, Link] = {}
+        self.links: list[Link] = []  # all connections, also those that have not said hello yet
         self.alive = True
         self.frozen = False
         self._thawing: list[Callable[[], None]] = []
@@ -89,10 +92,12 @@ class Leader:
     def receive(self, link: Link, message: wire.FromWorker) -> None:
         """Turn a worker's message into an event, as a port does."""
         if not self.alive:
-            return
+            return None
         if self.frozen:
             self._thawing.append(lambda: self.receive(link, message) if link.open else None)
-            return
+            return None
+        if not isinstance(message, wire.Hello) and self.ports.get(link.incarnation) is not link:
+            return link.close()  # the first message must be hello
         luck = self.world.random.random()
         match message:
             case wire.Hello():
@@ -106,6 +111,7 @@ class Leader:
             case wire.Goodbye():
                 self.put(happened.Gone(link.incarnation))
                 link.close()
+        return None
 
     def disconnected(self, link: Link) -> None:
         """A link broke; only the newest one of a worker counts."""
@@ -153,13 +159,14 @@ class Leader:
         for answers in self._people.values():
             for answer in answers:
                 answer(None)
-        for link in list(self.ports.values()):
+        for link in self.links:
             link.close()
         self.ports.clear()
 
     def _resign(self, why: str) -> None:
         self._give_up(why)
-        self.store.apply_resign(self.term, self.reign.holder)
+        if not self.simulation.store_down():
+            self.store.apply_resign(self.term, self.reign.holder)
 
     # --- the loop ----------------------------------------------------------------------------------------
     def _recover(self) -> None:
@@ -193,10 +200,9 @@ class Leader:
 
     def _step(self) -> None:
         if self._busy:
-            return
-        if self.simulation.store_down():  # reads fail as well; the engine waits for the store
-            self._wake(0.25)
-            return
+            return None
+        if self.simulation.store_down() and (self._rung or self._loading):
+            return self._resign("cannot read")
         self._take_arrivals()
         self._load_backlog()
         events, self._events = self._events, []
@@ -216,9 +222,10 @@ class Leader:
             self._before_commit(plan)
             self._later(self._commit_seconds(), lambda: self._commit(plan, submits, now, 1))
         else:
-            send_rest(self, plan)
+            send_rest(self._wires(), plan, self.term)
             _answer(plan.replies)
             self._rest(plan)
+        return None
 
     def _before_commit(self, plan: Plan) -> None:
         """Nothing may be done here: a planted bug sends from this place."""
@@ -266,10 +273,10 @@ class Leader:
             self._rung = True
         if receipt.begun:
             self.core.absorb(happened.Started(receipt.begun), now)
-            send_begins(self, receipt.begun, plan.bundles)
+            send_begins(self._wires(), self.core.world, receipt.begun, plan.bundles, self.term)
         for job in receipt.revived:
             self.core.absorb(happened.Revived(arrival_of_stored(job)), now)
-        send_rest(self, plan)
+        send_rest(self._wires(), plan, self.term)
 
     def _tell(self, plan: Plan, submits: Sequence[Submit], receipt: Receipt) -> None:
         position = 0
@@ -292,7 +299,8 @@ class Leader:
     def _rest(self, plan: Plan) -> None:
         """Send begins again where asked, then sleep as long as the plan says."""
         for resend in plan.resends:
-            send_begins(self, self.store.read_begun(resend.jobs), {})
+            begun = self.store.read_begun(resend.jobs)
+            send_begins(self._wires(), self.core.world, begun, {}, self.term)
         noted = self.core.world.plan
         news = noted.batch or noted.kills or noted.acks or noted.replies or noted.resends
         if news or self._loading or self._events or self._submits or self._rung:
@@ -301,6 +309,10 @@ class Leader:
             self._wake(max(plan.wake_at - self.world.mono, 0.0))
         else:
             self._wake(5.0)
+
+    def _wires(self) -> Any:
+        """Return the links where the node's dispatch looks for ports."""
+        return self.ports
 
     # --- reads -------------------------------------------------------------------------------------------
     def _take_arrivals(self) -> None:
@@ -323,54 +335,12 @@ class Leader:
         if older is not None and older is not link:
             older.close()
         self.ports[link.incarnation] = link
-        link.down(wire.Welcome(wire.PROTOCOL, self.term, "node", 2.0, 10.0))
+        link.send(wire.Welcome(wire.PROTOCOL, self.term, "node", 2.0, 10.0))
         self.put(
             happened.Joined(
                 link.worker.spec(), hello.holds, hello.results, hello.predecessor, luck, {}
             )
         )  # fmt: skip
-
-
-def send_begins(leader: Leader, begun: Sequence[Begun], bundles: dict[int, int]) -> None:
-    """Send committed begins, one message a worker, as dispatch does."""
-    by_worker: dict[str, list[wire.Assignment]] = {}
-    for one in begun:
-        live = leader.core.world.live.get(one.job)
-        if live is None or live.attempt != one.attempt:
-            continue
-        assignment = wire.Assignment(
-            one.job, one.attempt, live.shape.adapter, live.shape.task, one.payload, one.rules.timeout,
-            live.queue.path, bundles.get(one.job, 0), one.generation,
-        )  # fmt: skip
-        by_worker.setdefault(live.incarnation, []).append(assignment)
-    for incarnation, assignments in by_worker.items():
-        link = leader.ports.get(incarnation)
-        if link is not None:
-            link.down(wire.Begin(leader.term, assignments))
-
-
-def send_rest(leader: Leader, plan: Plan) -> None:
-    """Send the plan's acknowledgements and stops."""
-    for incarnation, acks in plan.acks.items():
-        link = leader.ports.get(incarnation)
-        if link is not None and (acks.done or acks.stale):
-            link.down(wire.Acks(leader.term, acks.done, acks.stale))
-    for kill in plan.kills:
-        link = leader.ports.get(kill.incarnation)
-        if link is not None:
-            link.down(wire.Stop(leader.term, [wire.Held(kill.job, kill.attempt)], kill.force))
-
-
-def arrival_of(job: NewJob) -> Arrival:
-    """Return a new job as the core sees it."""
-    shape = shape_of(job.adapter, job.task, job.tags, job.delivery == "at_most_once")
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.run_at, job.concurrency)
-
-
-def arrival_of_stored(job: StoredJob) -> Arrival:
-    """Return a stored job as the core sees it."""
-    shape = shape_of(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place)
 
 
 def _taken_in(taken: Sequence[Taken]) -> happened.TakenIn:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fairway.wire.messages import FromWorker, ToWorker
+from fairway.wire.messages import FromWorker, Hello, ToWorker, Welcome
 
 from .world import World
 
@@ -31,15 +31,16 @@ class Link:
         self.incarnation = worker.incarnation
         self.leader = leader
         self.open = True
+        leader.links.append(self)
         self._last = [0.0, 0.0]  # when the last message up and down arrives, to keep the order
 
     def up(self, message: FromWorker) -> None:
         """Send to the leader."""
-        self._send(0, lambda: self.leader.receive(self, message))
+        self._send(0, lambda: self.leader.receive(self, message), isinstance(message, Hello))
 
-    def down(self, message: ToWorker) -> None:
-        """Send to the worker."""
-        self._send(1, lambda: self.worker.receive(self, message))
+    def send(self, message: ToWorker) -> None:
+        """Send to the worker: a link stands where the node has a port."""
+        self._send(1, lambda: self.worker.receive(self, message), isinstance(message, Welcome))
 
     def close(self) -> None:
         """Break: what is under way is lost, and each end notices in its own time."""
@@ -52,20 +53,23 @@ class Link:
         patience = 15.0 if world.chance(0.1) else 1.0
         world.after(world.between(0.0, patience), lambda: self.leader.disconnected(self))
 
-    def _send(self, direction: int, deliver: Callable[[], None]) -> None:
+    def _send(self, direction: int, deliver: Callable[[], None], opening: bool) -> None:
         simulation, world = self.simulation, self.world
         if not self.open:
-            return
+            return None
         if world.chance(simulation.rate("reset")):
             world.note(f"link {self.incarnation}~{self.leader.term} breaks")
             self.close()
-            return
+            return None
+        if opening:  # a relay opens a connection only as a whole
+            return self._deliver_later(direction, deliver)
         if world.chance(simulation.rate("lose")):
             world.note(f"link {self.incarnation}~{self.leader.term} loses a message")
-            return
+            return None
         self._deliver_later(direction, deliver)
         if world.chance(simulation.rate("double")):
             self._deliver_later(direction, deliver)
+        return None
 
     def _deliver_later(self, direction: int, deliver: Callable[[], None]) -> None:
         world = self.world

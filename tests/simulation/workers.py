@@ -24,6 +24,7 @@ Key = tuple[int, int]
 
 TASKS = (TaskInfo("quick"), TaskInfo("slow"), TaskInfo("many", True))
 BEAT = 2.0
+WELCOME = 5.0  # a leader that has not answered a hello by then is given up
 SAY_AGAIN = 4.0  # unacknowledged results are sent again after so long: a relay may have lost them
 LONG = 0.1  # what waits behind a job of a bundle that takes longer is handed back
 
@@ -149,7 +150,9 @@ class Worker:
         if leader is None:
             self.later(self.world.between(0.2, 1.0), self._connect)
             return
-        self.link = Link(self.simulation, self, leader)
+        link = self.link = Link(self.simulation, self, leader)
+        self.welcomed = False
+        self.later(WELCOME, lambda: None if self.welcomed else link.close())
         now = self.world.mono
         self.results = {key: (now, result) for key, (_, result) in self.results.items()}
         self.link.up(
@@ -192,6 +195,8 @@ class Worker:
             return
         self.term = message.term
         match message:
+            case wire.Welcome():
+                self.welcomed = True
             case wire.Begin(_, assignments):
                 self._begin(assignments)
             case wire.Stop(_, attempts, force):
@@ -255,8 +260,8 @@ class Worker:
         self._report(run, kind, seconds)
         if kind == "crashed" or self.closing:
             self._release_behind(run)
-        elif run.behind:
-            nearest, *rest = run.behind
+        elif behind := [waiting for waiting in run.behind if self.runs.get(waiting.key) is waiting]:
+            nearest, *rest = behind
             nearest.behind, run.behind = rest, []
             self._start(nearest)
 

@@ -23,7 +23,6 @@ from fairway.times import MICRO, parse_duration, parse_time
 from fairway.views import job_view
 
 MOST_WAIT_SECONDS = 60.0
-MOST_CURSOR = 2000
 
 
 class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,8 +68,6 @@ class Resolution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
 async def list_jobs(call: Call) -> Answer:
     """Search."""
     asked: ListQuery = call.query
-    if asked.cursor is not None:
-        check_text(asked.cursor, "cursor", MOST_CURSOR)
     page = await call.desk.search(parse(asked.q), sort=asked.sort, limit=asked.limit, cursor=asked.cursor)
     standings = await call.desk.standing(page.jobs)
     now = _now()

@@ -21,8 +21,9 @@ Bodies are JSON (`Content-Type: application/json`, UTF-8, not compressed). Times
 durations are `90s`, `5m`, `2h`, `1d` or seconds. `q` is [the search grammar](query.md).
 
 Every error is `application/problem+json` with `type`, `title`, `status`, a stable `code`, `detail` and, where
-it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may succeed a moment later. A submit
-that got no answer may be sent again with the same `Idempotency-Key`: it gives the same jobs for 24 hours.
+it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may succeed a moment later. A
+submit that got no answer may be sent again with the same `Idempotency-Key`: it gives the same jobs for 24
+hours.
 
 A call must name this server as its `Host`; one sent by a web page must come from a page of this server. A
 token goes into `Authorization: Bearer …`, never into the URL.
@@ -32,8 +33,8 @@ STREAMS = """\
 ## Streams
 
 `GET /v1/events` and `GET /v1/jobs/{id}/log?follow=true` answer with server-sent events. An event's `id` is
-`number.index`; send the last one seen as `Last-Event-ID` (or `after=`) to go on behind it. If events behind it
-are no longer kept, the first one sent is of kind `gap`. A comment line comes at least every 15 seconds.
+`number.index`; send the last one seen as `Last-Event-ID` (or `after=`) to go on behind it. If events behind
+it are no longer kept, the first one sent is of kind `gap`. A comment line comes at least every 15 seconds.
 
 ## Workers
 

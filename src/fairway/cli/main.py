@@ -16,7 +16,7 @@ import click
 from fairway import __version__
 from fairway.cli.calling import talks
 from fairway.cli.output import clean, remark
-from fairway.errors import CallerError, FairwayError, InvalidRequest, WorldError
+from fairway.errors import CallerError, FairwayError, InvalidRequest
 
 #: Every command: where it is and what its line in `fairway --help` says.
 COMMANDS = {
@@ -84,11 +84,7 @@ def describe(error: BaseException) -> list[str]:
     if isinstance(error, CallerError):
         field = f" (field {error.field})" if error.field and error.field not in str(error) else ""
         return [f"fairway: {error}{field}"]
-    if isinstance(error, WorldError):
-        return [f"fairway: {error}"]
-    if isinstance(error, FairwayError):
-        return [f"fairway: {error}"]
-    if isinstance(error, OSError):
+    if isinstance(error, FairwayError | OSError):
         return [f"fairway: {error}"]
     if os.environ.get("FAIRWAY_DEBUG"):
         raise error

@@ -59,7 +59,7 @@ def up(
 
 def announce(line: str) -> None:
     """Show a line of the node's at once, also through a pipe."""
-    say(clean(line))
+    say(clean(line, keep="\n\t"))
 
 
 def check_listen(listen: str) -> None:

@@ -30,6 +30,7 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
             _end(world, live, State.SUCCEEDED, result.body, live.ledger, now)
         else:
             settle(world, live, result.kind, result.body, now, luck, result.retry_after)
+        world.remember(live)
 
 
 def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Moment) -> None:
@@ -42,6 +43,7 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
         world.acks(incarnation).done.append(Held(held.job, held.attempt))
         kind = "stopped" if held.started else "handed_back"
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
+        world.remember(live)
 
 
 def lose(world: World, live: Live, why: str, now: Moment) -> None:
@@ -105,7 +107,6 @@ def _end(
         counts.succeeded += 1
     else:
         setattr(counts, state, getattr(counts, state) + 1)
-    world.remember(live)
     world.forget(live)
 
 
@@ -137,7 +138,6 @@ def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Mo
         world.counts.retried += 1
     elif judgement.trigger is Trigger.HAND_BACK:
         world.counts.handed_back += 1
-    world.remember(live)
     world.forget(live)
     world.tree.put(live.arrival(place), now.wall)
 

@@ -50,8 +50,10 @@ def renew(
     """Prolong a worker's lease and that of each attempt it names."""
     worker = world.workers.get(incarnation)
     if worker is None:
+        # It was buried while it stood still. Only a hello says what it is, so it has to connect again.
         for held in holds:
             world.stale(incarnation, held.job, held.attempt)
+        world.plan.strangers.append(incarnation)
         return
     worker.heard_at = now.mono
     if about:

@@ -201,4 +201,5 @@ class Plan:
     resends: list[Resend] = field(default_factory=list)
     acks: dict[str, Acks] = field(default_factory=dict)  # by incarnation
     replies: list[Reply] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)  # incarnations that beat but must say hello again
     wake_at: float | None = None

@@ -62,6 +62,7 @@ class Tree:
         self.version = 0  # rises whenever something may have become possible
         self._timers: list[tuple[int, str]] = []
         self._armed: dict[str, int] = {}  # queue → the time its timer stands at
+        self._seen = 0  # the wall time at the last plan
 
     # --- finding ---------------------------------------------------------------------------------
     def find(self, path: str) -> Queue | None:
@@ -134,7 +135,12 @@ class Tree:
             member, above = above, above.parent
         if not queue.own.due(now):
             self._rest(queue, now)
-        elif shut:
+            return
+        # What stood behind the job that left may be due later; other lines that are due do not tell.
+        upcoming = queue.own.next_due(now)
+        if upcoming is not None:
+            self._arm(queue, upcoming)
+        if shut:
             self._settle(queue)
 
     # --- slots -----------------------------------------------------------------------------------
@@ -168,6 +174,10 @@ class Tree:
 
     def pass_time(self, now: int) -> None:
         """Open the queues whose jobs have become due."""
+        if now < self._seen:  # the wall clock was set back: what was due may not be so any more
+            for queue in list(self.queues.values()):
+                self._rest(queue, now)
+        self._seen = now
         while self._timers and self._timers[0][0] <= now:
             when, path = heappop(self._timers)
             if self._armed.get(path) != when:

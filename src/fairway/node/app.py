@@ -37,6 +37,7 @@ log = logging.getLogger("fairway.node")
 
 STOP_GRACE_SECONDS = 2.5
 STAND_AGAIN_SECONDS = 2.0
+PAUSE_MOST_SECONDS = 5.0
 
 
 class Node:
@@ -135,14 +136,18 @@ class Node:
     # --- leading ---------------------------------------------------------------------------------
     async def _lead_forever(self) -> None:
         assert self._elector is not None
+        pause = 0.0  # grows while the engine fails again and again
         while not self._stopping:
+            await asyncio.sleep(pause)
             reign = await self._elector.win()
             try:
                 await self._reign(reign)
             except* (Deposed, WorldError) as group:
                 log.warning("no longer the leader", extra={"why": str(group.exceptions[0])})
+                pause = 0.0
             except* Exception:
                 log.exception("the engine failed; it is built anew from the store")
+                pause = min(max(2 * pause, 0.1), PAUSE_MOST_SECONDS)
             finally:
                 self.engine, self.feed.live = None, False
                 self._leading.clear()
@@ -211,7 +216,10 @@ class Node:
 
 
 def run_node(options: NodeOptions, announce: Callable[[str], None]) -> int:
-    """Run a node until it is told to stop; say what people should know. Return the exit code."""
+    """Run a node until it is told to stop; say what people should know. Return the exit code.
+
+    Raises a FairwayError with one clear message if the node cannot start.
+    """
     try:
         import uvloop
     except ImportError:  # not on every platform
@@ -224,16 +232,12 @@ async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    node = Node(options)
     try:
-        node = Node(options)
         await node.start()
-    except FairwayError as error:
-        announce(f"fairway cannot start: {error}")
-        return 1
     except CannotImport as error:
-        announce(explain_import(options.apps, error))
         await node.stop()
-        return 1
+        raise FairwayError(explain_import(options.apps, error)) from None
     for line in _greeting(node):
         announce(line)
     await stop.wait()
@@ -256,8 +260,8 @@ def _greeting(node: Node) -> list[str]:
 
 
 def _farewell(left: dict[str, int]) -> str:
-    if not left or "waiting" not in left:
-        return "stopped"
+    if not left.get("waiting") and not left.get("running"):
+        return "stopped; nothing is left"
     parts = [f"{left['waiting']} waiting"]
     if left.get("handed_back"):
         parts.append(f"{left['handed_back']} of them handed back by this node's worker")

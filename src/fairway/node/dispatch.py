@@ -36,7 +36,7 @@ def send_begins(
 
 
 def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
-    """Send the plan's acknowledgements and stops."""
+    """Send the plan's acknowledgements and stops; let strangers go, so that they come back with a hello."""
     for incarnation, acks in plan.acks.items():
         port = ports.get(incarnation)
         if port is not None and (acks.done or acks.stale):
@@ -45,3 +45,7 @@ def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
         port = ports.get(kill.incarnation)
         if port is not None:
             port.send(wire.Stop(term, [wire.Held(kill.job, kill.attempt)], kill.force))
+    for incarnation in plan.strangers:
+        port = ports.get(incarnation)
+        if port is not None:
+            port.close()

@@ -41,8 +41,15 @@ ABOVE = 200
 
 
 def main() -> None:
-    """Guard until the agent at the other end of the given descriptor is gone."""
+    """Guard until the agent at the other end of the first descriptor is gone; keep the others open."""
+    keep_to_ourselves(sys.argv[1:])
     Guardian(socket.socket(fileno=int(sys.argv[1]))).run()
+
+
+def keep_to_ourselves(fds: list[str]) -> None:
+    """Let no child inherit what the agent passed to us: it would keep the socket and the locks alive."""
+    for fd in fds:
+        os.set_inheritable(int(fd), False)
 
 
 class Guardian:

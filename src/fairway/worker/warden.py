@@ -111,13 +111,13 @@ class Warden:
         self._reap()
         ours, theirs = socket.socketpair()
         with theirs:
-            fd = theirs.fileno()
-            command = [sys.executable, "-I", "-S", guardian.__file__, str(fd)]
+            fds = (theirs.fileno(), *self.inherit)
+            command = [sys.executable, "-I", "-S", guardian.__file__, *map(str, fds)]
             self._guardian = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__.fileno() if sys.__stderr__ else None,
-                pass_fds=(fd, *self.inherit),
+                pass_fds=fds,
                 start_new_session=True,
             )
         ours.setblocking(False)

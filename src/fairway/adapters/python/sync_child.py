@@ -68,13 +68,14 @@ class SyncChild:
 
     def _run_bundle(self, jobs: list[Assignment], page: Page) -> None:
         results = self._results
+        self._flushed = monotonic_ns()
         for index, job in enumerate(jobs):
             page[INDEX] = index
             page[STARTED] = started = monotonic_ns()
             if index >= page[ALLOWED]:
                 break
             results.append(self._run(job, started))
-            if started - self._flushed > FLUSH_NANOSECONDS and len(jobs) > 1:
+            if started - self._flushed > FLUSH_NANOSECONDS:
                 self.flush(frames.RESULTS)
         else:
             page[INDEX] = len(jobs)

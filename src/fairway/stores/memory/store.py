@@ -100,8 +100,12 @@ class MemoryStore:
         """Return arrivals of jobs that still wait."""
         jobs = self.tables.jobs
         numbers = sorted(number for number in self.tables.arrivals if number > after)
-        entries = [(number, jobs.get(self.tables.arrivals[number])) for number in numbers]
-        return [Taken(number, arrival_of(job)) for number, job in entries if job and is_waiting(job)][:most]
+        entries = [(number, *self.tables.arrivals[number]) for number in numbers]
+        return [
+            Taken(number, arrival_of(jobs[job], concurrency))
+            for number, job, concurrency in entries
+            if job in jobs and is_waiting(jobs[job])
+        ][:most]
 
     def read_live(self) -> list[LiveAttempt]:
         """Return every running attempt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import Arrival, Shape
+from fairway.core.model import Arrival, shape_of
 from fairway.core.plan import Begun, Event
 from fairway.store import Leadership, LogLine, NewJob, NodeRow, StoredJob
 
@@ -17,7 +17,7 @@ class Tables:
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     claims: dict[tuple[str, str], int] = field(default_factory=dict)
     requests: dict[str, tuple[bytes, list[int], int]] = field(default_factory=dict)  # digest, ids, time
-    arrivals: dict[int, int] = field(default_factory=dict)  # number → job
+    arrivals: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # job, concurrency
     arrivals_given: int = 0
     queues: dict[str, bytes] = field(default_factory=dict)
     events: dict[int, tuple[int, list[Event]]] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class Draft:
             generation=0, rules=job.rules, payload=job.payload, unique=job.unique,
         )  # fmt: skip
 
-    def arrive(self, job: int) -> None:
+    def arrive(self, job: NewJob) -> None:
         self.arrivals_given += 1
-        self.arrivals[self.arrivals_given] = job
+        self.arrivals[self.arrivals_given] = job.id, job.concurrency
 
     def claim(self, queue: str, key: str, job: int) -> int:
         """Return who holds the key now."""
@@ -96,9 +96,9 @@ def shown(job: StoredJob, now: int) -> StoredJob:
     return replace(job, state=state)
 
 
-def arrival_of(job: StoredJob) -> Arrival:
-    shape = Shape(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place)
+def arrival_of(job: StoredJob, concurrency: int | None = None) -> Arrival:
+    shape = shape_of(job.adapter, job.task, job.tags, job.once)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency)
 
 
 def begun_of(job: StoredJob) -> Begun:

@@ -30,7 +30,7 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
 def _idle_arrivals(tables: Tables) -> list[int]:
     """Return arrivals of jobs that ended before a leader took them in."""
     live = {job.id for job in tables.jobs.values() if not is_ended(job)}
-    return [number for number, job in tables.arrivals.items() if job not in live]
+    return [number for number, (job, _) in tables.arrivals.items() if job not in live]
 
 
 def _forget(table: dict[Any, Any], keys: list[Any]) -> int:

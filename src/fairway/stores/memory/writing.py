@@ -18,8 +18,8 @@ REQUEST_SECONDS = 86_400
 def submit(tables: Tables, submissions: Sequence[Submission], now: int) -> list[Accepted]:
     """Insert submissions; each job that is new leaves an arrival."""
     draft = Draft(tables)
-    accepted = [_accept(draft, submission, now)[0] for submission in submissions]
-    for job in list(draft.changed):
+    accepted, inserted = _accept_all(draft, submissions, now)
+    for job in inserted:
         draft.arrive(job)
     draft.keep(now)
     return accepted
@@ -33,7 +33,12 @@ def commit(
     if leader is None or (leader.term, leader.holder) != (term, holder):
         raise Deposed(f"term {term} of {holder} is over")
     draft = Draft(tables)
-    accepted, refused = _accept_all(draft, submissions, now)
+    asked = {job.id for submission in submissions for job in submission.jobs}
+    accepted, inserted = _accept_all(draft, submissions, now)
+    refused = asked - {job.id for job in inserted}
+    for job in inserted:
+        if job.id not in asked:  # its id was taken, so the core does not know the one it got
+            draft.arrive(job)
     for end in batch.ends:
         _end(draft, end)
     for one in batch.returns:
@@ -44,7 +49,7 @@ def commit(
     for edit in batch.edits:
         if edit.job not in refused:
             _edit(draft, edit)
-    revived = [job for revive in batch.revives if (job := _revive(draft, revive, now))]
+    revived = [back for revive in batch.revives if (back := _revive(draft, revive, now))]
     resolved = [resolve.job for resolve in batch.resolves if _resolve(draft, resolve)]
     over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
     for flag in batch.flags:
@@ -63,47 +68,46 @@ def commit(
 
 def _accept_all(
     draft: Draft, submissions: Sequence[Submission], now: int
-) -> tuple[list[Accepted], frozenset[int]]:
-    """Insert the leader's submissions; only a job whose id had to be redrawn leaves an arrival."""
-    accepted: list[Accepted] = []
-    inserted: set[int] = set()
+) -> tuple[list[Accepted], list[NewJob]]:
+    """Answer each submission, and return the jobs that were inserted."""
+    inserted: list[NewJob] = []
     asked = {job.id for submission in submissions for job in submission.jobs}
-    for submission in submissions:
-        answer, new = _accept(draft, submission, now)
-        accepted.append(answer)
-        inserted |= new
-    for job in sorted(inserted - asked):
-        draft.arrive(job)
-    return accepted, frozenset(asked - inserted)
+    return [_accept(draft, submission, now, asked, inserted) for submission in submissions], inserted
 
 
-def _accept(draft: Draft, submission: Submission, now: int) -> tuple[Accepted, set[int]]:
-    """Insert one submission, or find what was answered to it before; also return the new ids."""
+def _accept(
+    draft: Draft, submission: Submission, now: int, asked: set[int], inserted: list[NewJob]
+) -> Accepted:
+    """Insert one submission, or find what was answered to it before."""
     request = submission.request
     if request is not None and request.key in draft.requests:
         digest, ids, created_at = draft.requests[request.key]
         if created_at > now - REQUEST_SECONDS * MICRO:
             if digest != request.digest:
-                return Accepted(problem="idempotency_conflict"), set()
-            return Accepted(list(ids), [True] * len(ids)), set()
-    accepted, inserted = Accepted(), set()
+                return Accepted(problem="idempotency_conflict")
+            return Accepted(list(ids), [True] * len(ids))
+    accepted = Accepted()
     for job in submission.jobs:
-        new = _with_free_id(draft, job)
-        holder = new.id if new.unique is None else draft.claim(new.queue, new.unique, new.id)
-        if holder == new.id:
-            draft.insert(new)
-            inserted.add(new.id)
-        accepted.ids.append(holder)
-        accepted.existed.append(holder != new.id)
+        _accept_one(draft, _with_free_id(draft, job, asked), accepted, inserted)
     if request is not None:
         draft.requests[request.key] = request.digest, list(accepted.ids), now
-    return accepted, inserted
+    return accepted
 
 
-def _with_free_id(draft: Draft, job: NewJob) -> NewJob:
+def _accept_one(draft: Draft, job: NewJob, accepted: Accepted, inserted: list[NewJob]) -> None:
+    """Insert a job unless its unique key has a holder, who is then the answer."""
+    holder = job.id if job.unique is None else draft.claim(job.queue, job.unique, job.id)
+    if holder == job.id:
+        draft.insert(job)
+        inserted.append(job)
+    accepted.ids.append(holder)
+    accepted.existed.append(holder != job.id)
+
+
+def _with_free_id(draft: Draft, job: NewJob, asked: set[int]) -> NewJob:
     """Count up from a taken id: not at random, so that a simulation stays the same."""
     new = job.id
-    while new in draft.tables.jobs or new in draft.changed:
+    while new in draft.tables.jobs or new in draft.changed or (new != job.id and new in asked):
         new += 1
     return job if new == job.id else job._replace(id=new)
 

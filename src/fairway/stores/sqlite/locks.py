@@ -85,6 +85,8 @@ class WorkerLocks:
 
         A worker of another machine has no lock here; nothing is known about it.
         """
+        if not _plain.fullmatch(incarnation):
+            return False
         path = self.lock_of(incarnation).path
         return path.exists() and _is_free(path)
 

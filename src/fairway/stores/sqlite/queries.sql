@@ -33,7 +33,7 @@ INSERT INTO job (
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13)
 
 -- name: insert_arrival
-INSERT INTO arrival (job) VALUES (?1)
+INSERT INTO arrival (job, concurrency) VALUES (?1, ?2)
 
 -- === commit ===
 
@@ -168,7 +168,8 @@ SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, plac
  WHERE id IN (SELECT value FROM json_each(?1))
 
 -- name: take_arrivals
-SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place
+SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
+       a.concurrency
   FROM arrival AS a
   JOIN job AS j ON j.id = a.job
  WHERE a.number > ?1 AND j.state = 0
@@ -176,7 +177,7 @@ SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j
  LIMIT ?2
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
   FROM job
  WHERE id > ?1 AND state = 0
  ORDER BY id

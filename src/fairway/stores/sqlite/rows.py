@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Rules, Shape
+from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Rules, Shape, shape_of
 from fairway.core.plan import Begun
 from fairway.store import LiveAttempt, NewJob, StoredJob, Taken
 from fairway.times import MICRO
@@ -55,8 +55,8 @@ def begun_from(rows: Iterable[Row]) -> list[Begun]:
 def taken_from(rows: Iterable[Row]) -> list[Taken]:
     """Read the rows of `take_arrivals` and `waiting_jobs`."""
     return [
-        Taken(number, Arrival(job, queue, flow, priority, shape_of(adapter, task, tags, once), place))
-        for number, job, queue, flow, priority, adapter, task, tags, once, place in rows
+        Taken(number, Arrival(job, queue, flow, priority, _shape(adapter, task, tags, once), place, wanted))
+        for number, job, queue, flow, priority, adapter, task, tags, once, place, wanted in rows
     ]
 
 
@@ -65,7 +65,7 @@ def live_from(row: Row) -> LiveAttempt:
     [begun] = begun_from([row[:9]])
     queue, flow, priority, adapter, task, tags, once, place = row[9:17]
     incarnation, worker, started_at, cancelling = row[17:]
-    shape = shape_of(adapter, task, tags, once)
+    shape = _shape(adapter, task, tags, once)
     arrival = Arrival(begun.job, queue, flow, priority, shape, place)
     return LiveAttempt(arrival, begun, incarnation, worker, started_at, bool(cancelling))
 
@@ -96,9 +96,8 @@ def state_from(code: int, run_at: int) -> State:
 
 
 @lru_cache(4096)
-def shape_of(adapter: str, task: str, tags: str | None, once: int) -> Shape:
-    """Return the one Shape object for these columns."""
-    return Shape(adapter, task, tags_from(tags), bool(once))
+def _shape(adapter: str, task: str, tags: str | None, once: int) -> Shape:
+    return shape_of(adapter, task, tags_from(tags), bool(once))
 
 
 @lru_cache(4096)

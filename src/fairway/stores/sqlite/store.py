@@ -55,15 +55,17 @@ class SqliteStore:
         self._version_seen = 0
 
     async def open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = await asyncio.to_thread(ConnectionThreads, self.path, open_writer, 1)
         try:
+            await asyncio.to_thread(self.path.parent.mkdir, parents=True, exist_ok=True)
+            self._writer = await asyncio.to_thread(ConnectionThreads, self.path, open_writer, 1)
             await self._writer.run(lambda connection: migrate(connection, self.path))
-        except BaseException:
+            self._version_seen = await self._writer.run(_data_version)
+            self._readers = await asyncio.to_thread(ConnectionThreads, self.path, open_reader, 2)
+        except BaseException as error:
             await self.close()
+            if isinstance(error, OSError):
+                raise StoreUnavailable(f"{self.path}: {error}") from error
             raise
-        self._version_seen = await self._writer.run(_data_version)
-        self._readers = await asyncio.to_thread(ConnectionThreads, self.path, open_reader, 2)
 
     async def close(self) -> None:
         self._bell.stop()

@@ -64,7 +64,7 @@ def insert_submissions(
         result.accepted.append(accepted)
     execute_many(SQL["insert_job"], [job_row(job) for job in fresh])
     told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
-    execute_many(SQL["insert_arrival"], [(job.id,) for job in told])
+    execute_many(SQL["insert_arrival"], [(job.id, job.concurrency) for job in told])
     result.stored = {job.id for job in fresh}
     return result
 

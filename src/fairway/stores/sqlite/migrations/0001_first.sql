@@ -86,10 +86,12 @@ CREATE TABLE request (
 
 CREATE INDEX request_by_time ON request (created_at);
 
--- AUTOINCREMENT: numbers follow the order of commits and are never used twice.
+-- AUTOINCREMENT: numbers follow the order of commits and are never used twice. `concurrency` is the limit
+-- the submitter wants for the queue, which the leader sets when it takes the job in.
 CREATE TABLE arrival (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
-  job INTEGER NOT NULL
+  job INTEGER NOT NULL,
+  concurrency INTEGER
 ) STRICT;
 
 CREATE TABLE queue (

@@ -1,0 +1,298 @@
+"""The agent: what it says to a node, what it does when told, and what it keeps when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from fairway.wire.messages import (
+    Acks,
+    Beat,
+    Begin,
+    FromWorker,
+    Goodbye,
+    HandBack,
+    Held,
+    Hello,
+    Logs,
+    Refusal,
+    Result,
+    Results,
+    Stop,
+    ToWorker,
+    Welcome,
+)
+from fairway.worker.agent import Agent
+from fairway.worker.app import WorkerOptions, build_agent
+from fairway.worker.socket_transport import address_of, connector
+from fairway.worker.transport import LocalTransport
+from tests.integration.worker_world import PATIENCE_SECONDS, call, command, eventually
+
+
+class Port:
+    """A node's end of one connection, played by the test."""
+
+    def __init__(self, term: int = 1, beat_seconds: float = 0.05) -> None:
+        self.heard: list[FromWorker] = []
+        self.outgoing: asyncio.Queue[list[ToWorker] | None] = asyncio.Queue()
+        self.outgoing.put_nowait([Welcome(1, term, "node", beat_seconds, 10.0)])
+        self._news = asyncio.Event()
+
+    async def receive(self, message: FromWorker) -> None:
+        """Remember what the worker said."""
+        self.heard.append(message)
+        self._news.set()
+
+    async def next_frames(self) -> AsyncIterator[list[ToWorker]]:
+        """Say what the test wants said, until it hangs up."""
+        while (messages := await self.outgoing.get()) is not None:
+            yield messages
+
+    def closed(self) -> None:
+        """The worker hung up."""
+
+    def say(self, *messages: ToWorker) -> None:
+        """Send messages to the worker."""
+        self.outgoing.put_nowait(list(messages))
+
+    def hang_up(self) -> None:
+        """End the connection."""
+        self.outgoing.put_nowait(None)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Return all messages of one kind."""
+        return [message for message in self.heard if isinstance(message, kind)]
+
+    def results(self) -> list[Result]:
+        """Return all results told."""
+        return [result for message in self.of(Results) for result in message.results]
+
+    def returned(self) -> list[Held]:
+        """Return all attempts handed back."""
+        return [held for message in self.of(HandBack) for held in message.attempts]
+
+    async def until(self, fact: Callable[[], Any]) -> None:
+        """Wait until *fact* holds, looking after every message."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not fact():
+                self._news.clear()
+                await self._news.wait()
+
+
+class Node:
+    """Gives the agent one port after the other; the test holds each."""
+
+    def __init__(self) -> None:
+        self.ports: asyncio.Queue[Port] = asyncio.Queue()
+
+    async def connect(self) -> LocalTransport:
+        """Hand out the next port, when the test has one."""
+        return LocalTransport(await self.ports.get())
+
+    async def open(self, **options: Any) -> Port:
+        """Let the agent in, and wait for its hello."""
+        port = Port(**options)
+        self.ports.put_nowait(port)
+        await port.until(lambda: port.of(Hello))
+        return port
+
+
+@pytest.fixture
+def node() -> Node:
+    """A node that is not there until the test opens a port."""
+    return Node()
+
+
+@pytest.fixture
+async def agent(node: Node, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:
+    """A running agent."""
+    monkeypatch.chdir(Path(__file__).parent)
+    options = WorkerOptions(name="w1", slots=2, apps=["adapter_tasks:app"], tags=["red"])
+    agent = build_agent(options, node.connect)
+    await agent.start()
+    running = asyncio.create_task(agent.run())
+    yield agent
+    await agent.close(0)
+    await asyncio.wait([running], timeout=5)
+
+
+async def test_an_agent_introduces_itself(agent: Agent, node: Node) -> None:
+    hello = (await node.open()).of(Hello)[0]
+    assert (hello.name, hello.slots, hello.tags, hello.adapters) == ("w1", 2, ["red"], ["command", "python"])
+    assert "add" in {task.name for task in hello.tasks}
+    assert hello.facts["pid"] == os.getpid() and hello.holds == []
+
+
+async def test_it_runs_what_it_is_told_and_says_so_once(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    begin = Begin(1, [call(1, "add", 2, 3), command(2, ["echo", "hi"]), call(3, "nap", 0)])
+    port.say(begin, begin)
+    await port.until(lambda: len(port.results()) >= 3 and port.of(Logs))
+    assert {(result.job, result.kind) for result in port.results()} == {(1, "ok"), (2, "ok"), (3, "ok")}
+    assert port.of(Logs)[0].pieces[0].text == "hi\n"
+
+
+async def test_it_beats_and_names_what_it_holds_even_if_a_job_holds_the_gil(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "hold_gil", 1.0)]))
+    held = Held(1, 1, True)
+    await port.until(lambda: sum(held in beat.holds for beat in port.of(Beat)) >= 5)
+    assert port.results() == []
+
+
+async def test_results_are_told_again_until_they_are_acknowledged(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "add", 2, 3), call(2, "add", 2, 3)]))
+    await port.until(lambda: len(port.results()) == 2)
+    port.say(Acks(1, [Held(1, 1)], []))
+    port.hang_up()
+    second = await node.open()
+    hello = second.of(Hello)[0]
+    assert [result[:3] for result in hello.results] == [(2, 1, "ok")]
+    assert hello.holds == []
+    second.say(Acks(1, [], [Held(2, 1)]))
+    second.hang_up()
+    assert (await node.open()).of(Hello)[0].results == []
+
+
+async def test_work_goes_on_while_no_node_answers(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 0.5)]))
+    await port.until(lambda: any(beat.holds for beat in port.of(Beat)))
+    port.hang_up()
+    second = await node.open()
+    assert [held[:2] for held in second.of(Hello)[0].holds] == [(1, 1)]
+    await second.until(lambda: second.results())
+    assert second.results()[0].kind == "ok"
+
+
+async def test_a_begin_that_was_handed_back_is_handed_back_again(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    stranger = call(1, "add", 1, 1)._replace(adapter="rails")
+    port.say(Begin(1, [stranger]))
+    await port.until(lambda: port.returned())
+    port.say(Begin(1, [stranger]))
+    await port.until(lambda: len(port.returned()) == 2)
+    assert set(port.returned()) == {Held(1, 1, False)}
+
+
+async def test_an_older_term_is_not_obeyed(agent: Agent, node: Node) -> None:
+    port = await node.open(term=5)
+    port.say(Begin(4, [call(1, "add", 1, 1)]), Begin(5, [call(2, "add", 1, 1)]))
+    await port.until(lambda: port.results())
+    port.say(
+        Begin(6, [call(3, "add", 1, 1)]), Begin(5, [call(4, "add", 1, 1)]), Begin(6, [call(5, "add", 1, 1)])
+    )
+    await port.until(lambda: len(port.results()) == 3)
+    assert sorted(result.job for result in port.results()) == [2, 3, 5]
+
+
+async def test_a_stop_ends_an_attempt_as_cancelled(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sleep", "60"])]))
+    await port.until(lambda: any({Held(1, 1, True), Held(2, 1, True)} <= set(b.holds) for b in port.of(Beat)))
+    port.say(Stop(1, [Held(1, 1), Held(2, 1), Held(9, 9)]))
+    await port.until(lambda: len(port.results()) == 2)
+    assert {result.kind for result in port.results()} == {"cancelled"}
+
+
+async def test_a_refused_agent_tries_again(agent: Agent, node: Node) -> None:
+    refusing = Port()
+    refusing.outgoing = asyncio.Queue()
+    refusing.say(Refusal("protocol", "too old"))
+    node.ports.put_nowait(refusing)
+    port = await node.open()
+    await asyncio.wait_for(agent.connected.wait(), PATIENCE_SECONDS)
+    assert len(refusing.of(Hello)) == len(port.of(Hello)) == 1
+
+
+async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sleep", "60"])]))
+    await port.until(lambda: any({Held(1, 1, True), Held(2, 1, True)} <= set(b.holds) for b in port.of(Beat)))
+    assert agent.warden.pid is not None
+    os.kill(agent.warden.pid, signal.SIGKILL)
+    await port.until(lambda: len(port.results()) == 2)
+    assert {result.kind for result in port.results()} == {"crashed"}
+    port.say(Begin(1, [call(3, "add", 1, 1)]))
+    await port.until(lambda: len(port.results()) == 3)
+    assert port.results()[2].kind == "ok"
+
+
+async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    bundle = [call(1, "sleep", 60, bundle=1), call(2, "add", 1, 1, bundle=1)]
+    port.say(Begin(1, [*bundle, call(3, "nap", 60)]))
+    running = {Held(1, 1, True), Held(3, 1, True)}
+    await port.until(lambda: port.of(Beat) and running <= set(port.of(Beat)[-1].holds))
+    closing = asyncio.create_task(agent.close(0.2))
+    await asyncio.sleep(0)  # let it begin
+    port.say(Begin(1, [call(4, "add", 1, 1)]))
+    left = await asyncio.wait_for(closing, 5)
+    assert set(port.returned()) == {Held(1, 1, True), Held(2, 1, False), Held(3, 1, True), Held(4, 1, False)}
+    assert isinstance(port.heard[-1], Goodbye)
+    assert left == []
+
+
+async def test_closing_says_what_the_node_has_not_acknowledged(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "add", 1, 1)]))
+    await port.until(lambda: port.results())
+    assert await agent.close(0) == [(1, 1)]
+
+
+# --- who it is ------------------------------------------------------------------------------------------
+async def test_a_worker_names_its_predecessor_once_that_is_gone(tmp_path: Path, node: Node) -> None:
+    options = WorkerOptions(name="w/1", slots=1, data_dir=tmp_path)
+    first = build_agent(options, node.connect)
+    await first.start()
+    rival = build_agent(options, node.connect)
+    assert rival.identity.predecessor is None
+    os.close(first.identity.lock_fd or -1)  # as its death would
+    still_guarded = build_agent(options, node.connect)
+    assert still_guarded.identity.predecessor is None
+    await first.warden.close()
+    second = build_agent(options, node.connect)
+    assert second.identity.predecessor == first.identity.incarnation
+    os.close(second.identity.lock_fd or -1)
+
+
+# --- over a socket --------------------------------------------------------------------------------------
+async def test_messages_travel_over_a_websocket() -> None:
+    heard: list[FromWorker] = []
+    hello = asyncio.Event()
+
+    async def play_node(connection: ServerConnection) -> None:
+        decoder = msgspec.msgpack.Decoder(FromWorker)
+        heard.append(decoder.decode(await connection.recv()))
+        await connection.send(msgspec.msgpack.encode(Welcome(1, 1, "node", 0.05, 10.0)))
+        await connection.send(msgspec.msgpack.encode(Begin(1, [command(7, ["true"])])))
+        hello.set()
+        async for frame in connection:
+            heard.append(decoder.decode(frame))
+
+    async with serve(play_node, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        urls = ["http://127.0.0.1:1", f"http://127.0.0.1:{port}"]  # nobody answers at the first
+        agent = build_agent(WorkerOptions(name="w1", slots=1), connector(urls))
+        await agent.start()
+        running = asyncio.create_task(agent.run())
+        await eventually(lambda: any(isinstance(message, Results) for message in heard))
+        await agent.close(0)
+        await asyncio.wait([running], timeout=5)
+    results = next(message for message in heard if isinstance(message, Results))
+    assert isinstance(heard[0], Hello) and results.results[0][:3] == (7, 1, "ok")
+
+
+def test_a_nodes_url_becomes_a_sockets_address() -> None:
+    assert address_of("http://h:8899") == "ws://h:8899/v1/worker"
+    assert address_of("https://h/x/") == "wss://h/x/v1/worker"
+    assert address_of("h:1") == "ws://h:1/v1/worker"

@@ -1,0 +1,159 @@
+"""The guardian: it spawns, signals and reports, and outlives its agent only to clean up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Warden
+from tests.integration.worker_world import PATIENCE_SECONDS, eventually, is_gone
+
+
+class Witness:
+    """Hears what happens to one process."""
+
+    def __init__(self) -> None:
+        self.heard: list[Happening] = []
+        self.news = asyncio.Event()
+
+    def __call__(self, happening: Happening) -> None:
+        self.heard.append(happening)
+        self.news.set()
+
+    async def until(self, kind: type[Happening]) -> Happening:
+        """Wait for a happening of one kind."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not (found := [happening for happening in self.heard if isinstance(happening, kind)]):
+                self.news.clear()
+                await self.news.wait()
+        return found[0]
+
+
+@pytest.fixture
+async def warden() -> AsyncIterator[Warden]:
+    """A warden with its guardian."""
+    warden = Warden()
+    warden.start()
+    yield warden
+    await warden.close()
+
+
+async def test_a_process_is_told_from_spawn_to_exit(warden: Warden) -> None:
+    witness = Witness()
+    warden.spawn(["sh", "-c", "exit 5"], witness)
+    ended = await witness.until(Ended)
+    assert isinstance(witness.heard[0], Spawned)
+    assert isinstance(ended, Ended) and ended.code == 5
+
+
+@pytest.mark.parametrize("argv", [["no-such-program"], ["/"], ["a\0b"], []])
+async def test_what_cannot_start_is_told(warden: Warden, argv: list[str]) -> None:
+    witness = Witness()
+    warden.spawn(argv, witness)
+    failed = await witness.until(NotSpawned)
+    assert isinstance(failed, NotSpawned) and failed.message
+
+
+async def test_a_directory_that_is_not_there_is_named(warden: Warden, tmp_path: Path) -> None:
+    witness = Witness()
+    warden.spawn(["true"], witness, cwd=str(tmp_path / "missing"))
+    failed = await witness.until(NotSpawned)
+    assert isinstance(failed, NotSpawned) and "missing" in failed.message
+
+
+async def test_descriptors_reach_the_place_they_are_meant_for(warden: Warden) -> None:
+    reader, writer = os.pipe()
+    other_reader, other_writer = os.pipe()
+    witness = Witness()
+    # To the numbers at which they most likely arrive, crossed over.
+    fds = dict.fromkeys((8, 10, 12), writer) | dict.fromkeys((7, 9, 11), other_writer)
+    script = "echo one >&8; echo two >&7; echo one >&12; echo two >&11"
+    warden.spawn(["bash", "-c", script], witness, fds=fds)
+    os.close(writer)
+    os.close(other_writer)
+    await witness.until(Ended)
+    assert (os.read(reader, 100), os.read(other_reader, 100)) == (b"one\none\n", b"two\ntwo\n")
+    os.close(reader)
+    os.close(other_reader)
+
+
+async def test_a_child_inherits_nothing_but_what_it_is_given(warden: Warden) -> None:
+    reader, writer = os.pipe()
+    witness = Witness()
+    warden.spawn(
+        [sys.executable, "-c", "import os; print(os.listdir('/proc/self/fd'))"], witness, fds={1: writer}
+    )
+    os.close(writer)
+    await witness.until(Ended)
+    listed = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert len(listed.split(",")) == 4  # 0, 1, 2 and the listing's own
+
+
+async def test_a_stopped_process_is_told_and_goes_on(warden: Warden) -> None:
+    witness = Witness()
+    process = warden.spawn(["sleep", "1000"], witness)
+    process.signal(signal.SIGSTOP, group=False)  # before it has even started
+    await witness.until(Halted)
+    process.signal(signal.SIGCONT)
+    process.signal(signal.SIGTERM)
+    ended = await witness.until(Ended)
+    assert isinstance(ended, Ended) and ended.code == -signal.SIGTERM
+
+
+async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden, tmp_path: Path) -> None:
+    witness = Witness()
+    path = tmp_path / "pid"
+    warden.spawn(["sh", "-c", f"sleep 1000 & echo $! > {path}; wait"], witness)
+    await eventually(lambda: path.exists() and path.read_text())
+    assert warden.pid is not None
+    os.kill(warden.pid, signal.SIGKILL)
+    ended = await witness.until(Ended)
+    assert isinstance(ended, Ended) and ended.guardian_lost
+    await eventually(lambda: is_gone(int(path.read_text())))
+    second = Witness()
+    warden.spawn(["true"], second)
+    await second.until(Ended)
+
+
+AGENT = """
+import asyncio, sys
+from fairway.worker.warden import Warden
+
+async def main():
+    warden = Warden()
+    for script in sys.argv[1:]:
+        warden.spawn(["bash", "-c", script], lambda happening: None)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+async def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
+    """Children, grandchildren, those that left their group, and those that stand stopped."""
+    scripts = [
+        f"trap '' TERM HUP; echo $$ > {tmp_path}/child; sleep 1000 & echo $! > {tmp_path}/grandchild; wait",
+        f"(setsid sleep 1000 & echo $! > {tmp_path}/escaped); sleep 1000",
+        f"echo $$ > {tmp_path}/stopped; kill -STOP $$",
+    ]
+    names = ["child", "grandchild", "escaped", "stopped"]
+    agent = subprocess.Popen([sys.executable, "-c", AGENT, *scripts])  # noqa: ASYNC220
+    try:
+        await eventually(lambda: all((tmp_path / name).exists() for name in names))
+        await eventually(lambda: all((tmp_path / name).read_text().strip() for name in names))
+        pids = [int((tmp_path / name).read_text()) for name in names]
+        pids += [process.pid for process in psutil.Process(agent.pid).children(recursive=True)]
+        assert len(set(pids)) > len(names)
+    finally:
+        agent.kill()
+        agent.wait(5)
+    await eventually(lambda: all(is_gone(pid) for pid in pids), seconds=1.0)

@@ -1,0 +1,262 @@
+"""Model clients: they submit with an idempotency key, ask again when they hear nothing, and meddle.
+
+A call is one key and one or a few jobs; each try draws new ids, as a real client's node would. What a
+job's code does at each attempt is drawn with the job, so that a world is the same however it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway.core import events as happened
+from fairway.core.lifecycle import ENDED, State
+from fairway.core.model import Delivery, Rules, shape_of
+from fairway.core.plan import Reply
+from fairway.node.engine import arrival_of_stored
+from fairway.store import Accepted, NewJob, Request, StoredJob, Submission
+
+from .engine import Submit
+
+if TYPE_CHECKING:
+    from .run import Simulation
+
+QUEUES = ("acme", "acme/a", "acme/b", "acme/b/c", "beta", "ab")
+FATES = (
+    ("ok",), ("ok",), ("ok",), ("ok",), ("ok",), ("ok",), ("error", "ok"), ("error", "timeout", "ok"),
+    ("error",), ("crashed", "ok"), ("crashed",), ("permanent",), ("retry_after", "ok"), ("timeout",),
+)  # fmt: skip
+PATIENCE = 3.0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A job as its submitter wants it, and what its code will do at each attempt."""
+
+    token: bytes
+    queue: str
+    priority: int
+    task: str
+    tags: tuple[str, ...]
+    once: bool
+    delay: float
+    rules: Rules
+    unique: str | None
+    concurrency: int | None
+    fate: tuple[str, ...]
+    seconds: float
+
+
+class Clients:
+    """Everybody who asks something of the cluster."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.world = simulation.world
+        self.pending: set[str] = set()  # keys that have no answer yet
+        self.asking = 0  # questions of the healing that have no answer yet
+        self._ids = 0
+        self._wishes = 0
+        self._revivals = 0
+
+    # --- submitting ----------------------------------------------------------------------------------
+    def call(self) -> None:
+        """Submit one job, or a few in one call."""
+        count = 1 if self.world.chance(0.8) else self.world.random.randint(2, 4)
+        wishes = [self._wish() for _ in range(count)]
+        key = f"k{self._wishes}"
+        self.pending.add(key)
+        self._try(key, wishes)
+
+    def _wish(self) -> Wish:
+        random, world = self.world.random, self.world
+        self._wishes += 1
+        once = world.chance(0.25)
+        task = random.choice(("quick", "quick", "slow", "slow", "many", ""))
+        fate = random.choice(FATES)
+        rules = Rules(
+            max_attempts=1 if once else random.randint(2, 4),
+            max_crashes=random.randint(2, 4),
+            retry_first=0.5,
+            retry_max=3.0,
+        )
+        wish = Wish(
+            token=b'"t%d"' % self._wishes,
+            queue=random.choice(QUEUES),
+            priority=random.choice((0, 0, 0, 1, 5)),
+            task=task,
+            tags=("gpu",) if world.chance(0.1) else (),
+            once=once,
+            delay=world.between(0.5, 5.0) if world.chance(0.15) else 0.0,
+            rules=rules,
+            unique=f"u{random.randint(0, 2)}" if world.chance(0.1) else None,
+            concurrency=random.randint(1, 3) if world.chance(0.03) else None,
+            fate=fate,
+            seconds=world.between(0.001, 0.004) if task == "quick" else world.between(0.05, 2.0),
+        )
+        self.simulation.wishes[wish.token] = wish
+        return wish
+
+    def _try(self, key: str, wishes: list[Wish]) -> None:
+        """Send the call once more, by the leader or by another node, under the same key."""
+        if key not in self.pending:
+            return
+        submission = Submission([self._new_job(wish) for wish in wishes], self._request(key))
+        deaf = self.world.chance(self.simulation.rate("impatience"))
+        leader = self.simulation.reachable_leader()
+        again = [True]  # one more try per try, whether the answer or the patience comes first
+
+        def retry() -> None:
+            if again.pop() if again else False:
+                self._try(key, wishes)
+
+        def answer(accepted: list[Accepted] | None) -> None:
+            if accepted is None or deaf:
+                self.world.after(self.world.between(0.1, 1.0), retry)
+            else:
+                self._answered(key, accepted[0])
+
+        self.world.after(PATIENCE, retry)
+        if leader is not None and self.world.chance(0.6):
+            leader.submit(Submit([submission], answer))
+        elif not self.simulation.store_down():
+            answer(self.simulation.witness.submitted([submission], self.world.wall))
+            self.world.after(self.world.between(0.0, 1.0), self.simulation.ring)
+
+    def _request(self, key: str) -> Request:
+        return Request(key, key.encode())
+
+    def _answered(self, key: str, accepted: Accepted) -> None:
+        self.world.note(f"client {key} has {accepted.ids}")
+        self.simulation.witness.answered(key, accepted.ids)
+        self.pending.discard(key)
+
+    def _new_job(self, wish: Wish) -> NewJob:
+        self._ids += 1
+        now = self.world.wall
+        return NewJob(
+            self._ids, wish.queue, None, wish.priority, "python" if wish.task else "command", wish.task,
+            wish.tags, Delivery.AT_MOST_ONCE if wish.once else Delivery.AT_LEAST_ONCE,
+            now + int(wish.delay * 1e6), now, wish.rules, wish.token, wish.unique, wish.concurrency,
+        )  # fmt: skip
+
+    # --- meddling --------------------------------------------------------------------------------------
+    def meddle(self) -> None:
+        """Do one of the things people do."""
+        acts = (self._cancel, self._cancel, self._revive, self._resolve, self._edit, self._set_queue,
+                self._set_queue, self._set_worker, self._drop_queue)  # fmt: skip
+        self.world.random.choice(acts)()
+
+    def _cancel(self, tries: int = 5, job: int | None = None) -> None:
+        found = self._pick(lambda row: row.state not in ENDED) if job is None else self._find(job)
+        leader = self.simulation.reachable_leader()
+        if found is None or leader is None or found.state in ENDED:
+            return
+        generation, number = found.generation, found.id
+
+        def answer(reply: Reply | None) -> None:
+            if reply is None:
+                return
+            self.world.note(f"client cancels {number}: {reply.value or reply.error}")
+            if reply.error is None:
+                self.simulation.witness.cancel_answered(number, generation)
+            elif tries:
+                self.simulation.ring()
+                self.world.after(0.02, lambda: self._cancel(tries - 1, number))
+
+        leader.put(happened.CancelAsked(answer, arrival_of_stored(found), self.world.chance(0.3)))
+
+    def _revive(self) -> None:
+        found, leader = self._pick(lambda row: row.state in ENDED), self.simulation.reachable_leader()
+        if found is not None and leader is not None and self._revivals < 5:
+            self._revivals += 1
+            self.world.note(f"client tries {found.id} again")
+            leader.ask_people(found.id, happened.ReviveAsked(found.id), lambda done: None)
+
+    def _resolve(self) -> None:
+        found = self._pick(lambda row: row.state is State.UNKNOWN)
+        leader = self.simulation.reachable_leader()
+        if found is not None and leader is not None:
+            self.world.note(f"client resolves {found.id}")
+            ask = happened.ResolveAsked(found.id, State.FAILED, b'{"reason":"resolved"}')
+            leader.ask_people(found.id, ask, lambda done: None)
+
+    def _edit(self) -> None:
+        found, leader = self._pick(lambda row: row.state is State.QUEUED), self.simulation.reachable_leader()
+        if found is None or leader is None:
+            return
+        random = self.world.random
+        shape = shape_of(found.adapter, found.task, found.tags, found.once)
+        run_at = self.world.wall + random.choice((0, 3_000_000)) if self.world.chance(0.5) else found.run_at
+        place = run_at if run_at != found.run_at else found.place
+        queue = random.choice(QUEUES) if self.world.chance(0.5) else found.queue
+        priority = random.randint(0, 5) if self.world.chance(0.5) else found.priority
+        old = arrival_of_stored(found)
+        new = old._replace(queue=queue, priority=priority, shape=shape, place=place)
+        self.world.note(f"client edits {found.id}")
+        leader.put(
+            happened.EditAsked(lambda reply: None, old, new, run_at, found.rules.max_attempts)
+        )  # fmt: skip
+
+    def _set_queue(self) -> None:
+        random = self.world.random
+        changes = random.choice(
+            ({"limit": 1}, {"limit": random.randint(1, 4)}, {"limit": None}, {"paused": True},
+             {"paused": False}, {"discipline": "fifo"}, {"discipline": None})
+        )  # fmt: skip
+        leader = self.simulation.reachable_leader()
+        if leader is not None:
+            path = random.choice(QUEUES)
+            self.world.note(f"client sets {path} {changes}")
+            leader.put(happened.QueueAsked(lambda reply: None, path, changes, False))
+
+    def _drop_queue(self) -> None:
+        leader = self.simulation.reachable_leader()
+        if leader is not None:
+            leader.put(happened.QueueDropAsked(lambda reply: None, self.world.random.choice(QUEUES)))
+
+    def _set_worker(self) -> None:
+        random, leader = self.world.random, self.simulation.reachable_leader()
+        if leader is not None:
+            queues = random.choice((None, ("**",), ("acme/*", "acme"), ("beta", "ab")))
+            name = random.choice(self.simulation.workers).name
+            leader.put(happened.WorkerAsked(lambda reply: None, name, queues, random.choice((None, True, False))))
+
+    def _pick(self, wanted: Callable[[StoredJob], bool]) -> StoredJob | None:
+        jobs = self.simulation.store.tables.jobs
+        found = [job for job in jobs.values() if wanted(job)]
+        return self.world.random.choice(found) if found else None
+
+    def _find(self, job: int) -> StoredJob | None:
+        return self.simulation.store.tables.jobs.get(job)
+
+    # --- healing -----------------------------------------------------------------------------------------
+    def heal(self) -> None:
+        """Undo what people did, and do not rest until it is answered."""
+        for path in QUEUES:
+            self._insist(
+                lambda answer, path=path: happened.QueueAsked(answer, path, {"limit": 2, "paused": False}, False)
+            )
+        for worker in self.simulation.workers:
+            self._insist(
+                lambda answer, name=worker.name: happened.WorkerAsked(answer, name, ("**",), False)
+            )  # fmt: skip
+
+    def _insist(self, make: Callable[[Callable[[Reply | None], None]], happened.CoreEvent]) -> None:
+        self.asking += 1
+        answered = [False]
+
+        def answer(reply: Reply | None) -> None:
+            if reply is not None and not answered[0]:
+                answered[0] = True
+                self.asking -= 1
+
+        def ask() -> None:
+            leader = self.simulation.reachable_leader()
+            if not answered[0]:
+                if leader is not None:
+                    leader.put(make(answer))
+                self.world.after(1.0, ask)
+
+        ask()

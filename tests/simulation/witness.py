@@ -1,0 +1,404 @@
+"""What must hold, watched from outside the core: numbers are those of the invariants in the docs.
+
+The witness keeps its own books: what clients were told, what code ran where, what each commit changed. It
+looks at the store's rows after each commit and at nothing the core believes, but for `settled`, which
+compares the core's counts with the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairway.core import events as happened
+from fairway.core.lifecycle import ENDED, State
+from fairway.core.model import Moment
+from fairway.core.plan import End, Event, Plan, Return
+from fairway.errors import Deposed
+from fairway.store import Accepted, Receipt, StoredJob, Submission
+from fairway.stores.memory import MemoryStore
+from fairway.wire.messages import Held
+
+if TYPE_CHECKING:
+    from .engine import Leader
+    from .world import World
+
+Key = tuple[int, int]
+EPSILON = 1e-6
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Row(NamedTuple):
+    """What the witness remembers of a job's row."""
+
+    state: State
+    attempt: int
+    incarnation: str | None
+    generation: int
+    queue: str
+    line: tuple[object, ...]
+    place: int
+    tries: int
+    crashes: int
+    losses: tuple[int, ...]
+
+
+class Reigning(NamedTuple):
+    """What the witness knows of a leader's punctuality."""
+
+    elected_at: float
+    planned_at: float
+    patient_since: float
+
+
+class Witness:
+    """The books of one world."""
+
+    def __init__(self, world: World, store: MemoryStore, lease: float, beat: float) -> None:
+        self.world, self.store = world, store
+        self.lease, self.beat = lease, beat
+        self.rows: dict[int, Row] = {}
+        self.open = 0  # jobs that have not ended
+        self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
+        self.waiting: Counter[str] = Counter()
+        self.lines: dict[tuple[object, ...], dict[int, int]] = {}
+        self.untaken: set[int] = set()
+        self.begun: dict[Key, str] = {}  # committed begins → incarnation
+        self.generations: dict[Key, int] = {}  # committed begins → generation
+        self.over: set[Key] = set()  # attempts whose end is committed
+        self.starts: Counter[tuple[int, int]] = Counter()  # (job, generation) of at-most-once jobs
+        self.code: set[Key] = set()
+        self.verdicts: dict[Key, str] = {}
+        self.crashed: Counter[tuple[int, int]] = Counter()  # (job, generation) → children that died
+        self.dead: set[str] = set()
+        self.told_dead: set[tuple[int, str]] = set()  # (term, incarnation)
+        self.last_heard: dict[tuple[int, str], float] = {}  # (term, incarnation)
+        self.last_named: dict[tuple[int, int, int], float] = {}  # (term, job, attempt)
+        self.reigns: dict[int, Reigning] = {}
+        self.term = 0
+        self.number = 0
+        self.keys: dict[str, list[int]] = {}
+        self.tokens: dict[bytes, int] = {}
+        self.cancelled: set[tuple[int, int]] = set()  # (job, generation) whose cancel was answered
+        self.accepted: set[int] = set()
+        self.told_events: Counter[tuple[str, int]] = Counter()
+
+    # --- 1, 12, 19: clients -----------------------------------------------------------------------------
+    def answered(self, key: str, ids: Sequence[int]) -> None:
+        """A client was told that these are its jobs."""
+        for job in ids:
+            self.require(job in self.store.tables.jobs, 19, f"job {job} was promised but is not stored")
+        self.require(self.keys.setdefault(key, list(ids)) == list(ids), 12, f"key {key} has two answers")
+        self.accepted.update(ids)
+
+    def cancel_answered(self, job: int, generation: int) -> None:
+        """A client was told that its job is cancelled, or being so."""
+        row = self.store.tables.jobs[job]
+        if row.generation != generation:
+            return  # somebody tried it again before the answer came
+        fine = row.state in ENDED or row.cancelling
+        self.require(fine, 19, f"cancel of {job} was answered, the store has it {row.state}")
+        self.cancelled.add((job, row.generation))
+
+    # --- 2, 5, 19: code -----------------------------------------------------------------------------------
+    def told_begin(self, incarnation: str, job: int, attempt: int) -> None:
+        """A worker hears of an attempt."""
+        whose = self.begun.get((job, attempt))
+        self.require(whose is not None, 19, f"{incarnation} was told of {job}:{attempt} before its commit")
+        self.require(whose == incarnation, 4, f"{incarnation} was told of {job}:{attempt}, which is {whose}'s")
+
+    def started(self, incarnation: str, job: int, attempt: int) -> None:
+        """Code starts."""
+        self.require((job, attempt) not in self.code, 2, f"code of {job}:{attempt} starts twice")
+        self.code.add((job, attempt))
+        if self.store.tables.jobs[job].once:
+            generation = (job, self.generations[job, attempt])
+            self.starts[generation] += 1
+            self.require(self.starts[generation] == 1, 5, f"at-most-once job {job} starts twice")
+
+    def ended(self, incarnation: str, job: int, attempt: int, kind: str) -> None:
+        """Code ended in some way."""
+        self.verdicts[job, attempt] = kind
+        if kind == "crashed":
+            generation = (job, self.generations[job, attempt])
+            self.crashed[generation] += 1
+            most = self.store.tables.jobs[job].rules.max_crashes
+            fine = most is None or self.crashed[generation] <= most
+            self.require(fine, 10, f"job {job} crashed more than {most} times")
+
+    def handed_back(self, incarnation: str, held: Held) -> None:
+        """A worker gives an attempt back."""
+        self.verdicts[held.job, held.attempt] = "stopped" if held.started else "handed_back"
+
+    def told_done(self, incarnation: str, job: int, attempt: int) -> None:
+        """A worker is thanked for a report."""
+        self.require((job, attempt) in self.over, 19, f"report on {job}:{attempt} acknowledged before its commit")
+
+    def died(self, incarnation: str) -> None:
+        """A worker's life is over."""
+        self.dead.add(incarnation)
+
+    # --- lose: leases -------------------------------------------------------------------------------------
+    def elected(self, term: int, mono: float) -> None:
+        """A node won an election."""
+        self.require(term > self.term, 16, f"term {term} after {self.term}")
+        self.term = term
+        self.reigns[term] = Reigning(mono, mono, mono)
+
+    def absorbed(self, term: int, event: happened.CoreEvent, mono: float) -> None:
+        """A leader hears of something that matters for leases."""
+        if isinstance(event, happened.Renewed | happened.Joined):
+            whose = event.incarnation if isinstance(event, happened.Renewed) else event.spec.incarnation
+            self.last_heard[term, whose] = mono
+            for held in event.holds:
+                self.named(term, held.job, held.attempt, mono)
+        if isinstance(event, happened.Joined) and event.predecessor:
+            self.told_dead.add((term, event.predecessor))
+        if isinstance(event, happened.Gone):
+            self.told_dead.add((term, event.incarnation))
+
+    def named(self, term: int, job: int, attempt: int, mono: float) -> None:
+        """A leader hears that an attempt is held, or begins it itself."""
+        self.last_named[term, job, attempt] = mono
+
+    def planned(self, term: int, mono: float) -> None:
+        """A leader made a plan; if it was late it must be patient again."""
+        before = self.reigns[term]
+        late = mono - before.planned_at > self.beat
+        self.reigns[term] = Reigning(before.elected_at, mono, mono if late else before.patient_since)
+
+    def _check_lost(self, term: int, one: End | Return, mono: float) -> None:
+        """An attempt may be taken from a worker only when its lease is over beyond doubt."""
+        if (term, one.incarnation) in self.told_dead and one.incarnation in self.dead:
+            return
+        unnamed = mono - self.last_named.get((term, one.job, one.attempt), mono)
+        unheard = mono - self.last_heard.get((term, one.incarnation), self.reigns[term].elected_at)
+        silent = max(unnamed, unheard)
+        patient = mono - self.reigns[term].patient_since
+        self.require(
+            min(silent, patient) >= self.lease - EPSILON, "lose",
+            f"{one.job}:{one.attempt} taken from {one.incarnation} after {silent:.2f} s without a word, "
+            f"by a leader that has been punctual for {patient:.2f} s",
+        )  # fmt: skip
+
+    # --- commits ------------------------------------------------------------------------------------------
+    def commit(self, leader: Leader, plan: Plan, submissions: Sequence[Submission], now: Moment) -> Receipt:
+        """Apply a commit and look at what it changed."""
+        if leader.term == self.term:
+            self._check_fences(plan)
+        receipt = self.store.apply_commit(
+            leader.term, leader.reign.holder, plan.batch, submissions, now.wall
+        )
+        self.require(leader.term == self.term, 16, f"term {leader.term} commits after {self.term} was elected")
+        before = self._look(self._touched(plan, submissions))
+        self._check_ends(leader.term, plan, before, now.mono)
+        self._check_begins(leader.term, plan, receipt, now)
+        self._check_events(plan, receipt)
+        for job in receipt.revived:
+            self.require(before[job.id].state in ENDED, 9, f"job {job.id} revived while {before[job.id].state}")
+        self.untaken &= self._arriving()
+        self.world.note(
+            f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
+            f"ends={[(e.job, e.attempt, str(e.state)) for e in plan.batch.ends]} "
+            f"returns={[r[:2] for r in plan.batch.returns]} number={receipt.number}"
+        )
+        return receipt
+
+    def submitted(self, submissions: Sequence[Submission], wall: int) -> list[Accepted]:
+        """Somebody else inserts jobs."""
+        answers = self.store.apply_submit(submissions, wall)
+        fresh = [job.id for one in submissions for job in one.jobs if job.id in self.store.tables.jobs]
+        self._look(fresh)
+        self.untaken |= self._arriving().intersection(fresh)
+        return answers
+
+    def _arriving(self) -> set[int]:
+        return {row.job.job for row in self.store.read_arrivals(0)}
+
+    def deposed(self, leader: Leader, error: Deposed) -> None:
+        """A commit was refused; by the term only, else the core was wrong about the world."""
+        current = self.store.tables.leadership
+        mine = current is not None and (current.term, current.holder) == (leader.term, leader.reign.holder)
+        self.require(not mine, 4, f"the core planned what cannot be: {error}")
+
+    def _check_fences(self, plan: Plan) -> None:
+        """Every end names the attempt that is live."""
+        for one in (*plan.batch.ends, *plan.batch.returns):
+            row = self.rows.get(one.job)
+            live = row is not None and row.state is State.RUNNING
+            fits = row is not None and (row.attempt, row.incarnation) == (one.attempt, one.incarnation)
+            self.require(live and fits, 4, f"{one.job}:{one.attempt} of {one.incarnation} is ended but not live")
+
+    def _touched(self, plan: Plan, submissions: Sequence[Submission]) -> list[int]:
+        batch = plan.batch
+        records = (batch.ends, batch.returns, batch.drops, batch.edits, batch.revives, batch.resolves)
+        touched = {one.job for kind in (*records, batch.flags, batch.begins) for one in kind}
+        touched.update(job.id for one in submissions for job in one.jobs)
+        return sorted(job for job in touched if job in self.store.tables.jobs)
+
+    def _look(self, jobs: Sequence[int]) -> dict[int, Row]:
+        """Read rows that changed; return what they were before."""
+        before = {}
+        for job in jobs:
+            stored = self.store.tables.jobs[job]
+            old, new = self.rows.get(job), _row_of(stored)
+            if old is None:
+                self._check_new(stored)
+            else:
+                before[job] = old
+                self._uncount(job, old)
+                self._check_change(job, old, new)
+            self._count(job, new)
+            self._check_ledger(stored)
+        return before
+
+    def _check_new(self, job: StoredJob) -> None:
+        first = self.tokens.setdefault(job.payload, job.id)
+        self.require(first == job.id, 12, f"jobs {first} and {job.id} were made of one request")
+
+    def _check_change(self, job: int, old: Row, new: Row) -> None:
+        """Attempts and generations only rise; what has ended stays as it is."""
+        self.require(new.attempt >= old.attempt, 2, f"attempt of {job} falls")
+        if old.state in ENDED and new.generation == old.generation:
+            unknown = old.state is State.UNKNOWN and new.state in (State.SUCCEEDED, State.FAILED)
+            self.require(unknown or new.state is old.state, 9, f"ended job {job}: {old.state} to {new.state}")
+            self.require(new.attempt == old.attempt, 9, f"ended job {job} begins")
+        if new.generation != old.generation:
+            self.require(old.state in ENDED, 9, f"job {job} is tried again while {old.state}")
+
+    def _check_ledger(self, job: StoredJob) -> None:
+        most = job.rules.max_attempts
+        self.require(most is None or job.tries <= most, 10, f"job {job.id} has {job.tries} tries of {most}")
+        most = job.rules.max_crashes
+        crashes = job.crashes + (0 if job.state in ENDED else len(job.losses))
+        fine = most is None or job.once or crashes <= most
+        self.require(fine, 10, f"job {job.id} has {crashes} crashes of {most}")
+
+    def _check_ends(self, term: int, plan: Plan, before: dict[int, Row], mono: float) -> None:
+        ended = Counter(one.job for one in (*plan.batch.ends, *plan.batch.drops))
+        for job, times in ended.items():
+            self.require(times == 1, 11, f"job {job} gets {times} verdicts in one commit")
+        for one in (*plan.batch.ends, *plan.batch.returns):
+            key = (one.job, one.attempt)
+            self.require(key not in self.over, 11, f"{one.job}:{one.attempt} ends twice")
+            self.over.add(key)
+            verdict = self.verdicts.get(key)
+            grew = isinstance(one, Return) and one.losses != before[one.job].losses
+            if verdict is None or grew:
+                self._check_lost(term, one, mono)
+            if isinstance(one, End) and one.state == State.SUCCEEDED:
+                value = b'"%d:%d:%s"' % (one.job, one.attempt, one.incarnation.encode())
+                self.require(verdict == "ok" and one.outcome == value, 4, f"{key} succeeded by another's word")
+
+    def _check_begins(self, term: int, plan: Plan, receipt: Receipt, now: Moment) -> None:
+        revived = {job.id for job in receipt.revived}
+        paths = set()
+        for one in receipt.begun:
+            row = self.rows[one.job]
+            self.require(row.attempt == one.attempt, 2, f"begin of {one.job} says {one.attempt}")
+            self.begun[one.job, one.attempt] = row.incarnation or ""
+            self.generations[one.job, one.attempt] = row.generation
+            self.named(term, one.job, one.attempt, now.mono)
+            fine = (one.job, row.generation) not in self.cancelled
+            self.require(fine, 17, f"job {one.job} begins after its cancel was answered")
+            paths.update(above(row.queue))
+            for other, place in self.lines.get(row.line, {}).items():
+                known = other not in self.untaken and other not in revived
+                overtaken = known and place < row.place and place <= now.wall
+                self.require(not overtaken, 6, f"job {one.job} overtakes {other} in its line")
+        for path in paths:
+            settings = json.loads(self.store.tables.queues.get(path, b"{}"))
+            limit = settings.get("limit")
+            fine = limit is None or self.running[path] <= limit
+            self.require(fine, 3, f"{self.running[path]} live attempts in '{path}', limit {limit}")
+
+    def _check_events(self, plan: Plan, receipt: Receipt) -> None:
+        """Each commit that tells has the next number, and tells just what it did."""
+        if receipt.number is not None:
+            self.require(receipt.number == self.number + 1, 20, f"event {receipt.number} after {self.number}")
+            self.number = receipt.number
+        refused = set(receipt.refused)
+        told = [event for event in plan.batch.events if event.job not in refused]
+        batch = plan.batch
+        self._told_just("job.begun", [one.job for one in receipt.begun], told)
+        self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)
+        resolved = [event for event in told if not (event.detail or {}).get("reason") == "resolved"]
+        dropped = [one.job for one in batch.drops if one.job not in refused]
+        self._told_just("job.ended", [*(one.job for one in batch.ends), *dropped], resolved)
+
+    def _told_just(self, kinds: str, did: Sequence[int], told: Sequence[Event]) -> None:
+        said = sorted(event.job or 0 for event in told if event.kind in kinds.split())
+        self.require(said == sorted(did), 20, f"events {kinds} tell of {said}, done was {sorted(did)}")
+
+    # --- 18: counts ---------------------------------------------------------------------------------------
+    def settled(self, leader: Leader) -> None:
+        """After a commit was taken in, the core's counts are those of the rows."""
+        if leader.term != self.term:
+            return
+        untaken: Counter[str] = Counter()
+        for job in self.untaken:
+            untaken.update(above(self.rows[job].queue))
+        for path, queue in leader.core.world.tree.queues.items():
+            live = self.running[path]
+            self.require(queue.in_use == live, 18, f"'{path}' has {live} live, the core counts {queue.in_use}")
+            most = self.waiting[path]
+            fine = most - untaken[path] <= queue.waiting <= most
+            self.require(fine, 18, f"'{path}' has {most} waiting, the core counts {queue.waiting}")
+
+    def _count(self, job: int, row: Row) -> None:
+        self.rows[job] = row
+        if row.state is State.RUNNING:
+            self.running.update(above(row.queue))
+        elif row.state not in ENDED:
+            self.waiting.update(above(row.queue))
+            self.lines.setdefault(row.line, {})[job] = row.place
+        self.open += row.state not in ENDED
+
+    def _uncount(self, job: int, row: Row) -> None:
+        if row.state is State.RUNNING:
+            self.running.subtract(above(row.queue))
+        elif row.state not in ENDED:
+            self.waiting.subtract(above(row.queue))
+            del self.lines[row.line][job]
+        self.open -= row.state not in ENDED
+
+    # --- the end ------------------------------------------------------------------------------------------
+    def finish(self) -> None:
+        """Look at everything once more when all is over."""
+        jobs = self.store.tables.jobs
+        for job in self.accepted:
+            self.require(job in jobs and jobs[job].state in ENDED, 1, f"job {job} was accepted and did not end")
+        for job, stored in jobs.items():
+            self.require(_row_of(stored) == self.rows[job], 4, f"row of {job} changed without a commit")
+        numbers = sorted(self.store.tables.events)
+        self.require(numbers == list(range(1, len(numbers) + 1)), 20, "event numbers have gaps")
+        self.require(not +self.running and not +self.waiting, 18, "something still counts as live or waiting")
+
+    def require(self, holds: bool, number: int | str, text: str) -> None:
+        """Raise a violation unless something holds."""
+        if not holds:
+            name = f"invariant {number}" if isinstance(number, int) else f"guard of {number}"
+            raise Violation(f"{name}: {text}")
+
+
+def above(path: str) -> list[str]:
+    """Return a queue's path and all paths above it, the root included."""
+    paths = [path]
+    while path:
+        path = path.rpartition("/")[0]
+        paths.append(path)
+    return paths
+
+
+def _row_of(job: StoredJob) -> Row:
+    state = State.QUEUED if job.state is State.SCHEDULED else job.state
+    line = (job.queue, job.adapter, job.task, job.tags, job.delivery, job.priority)
+    return Row(
+        state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries, job.crashes,
+        job.losses,
+    )  # fmt: skip
