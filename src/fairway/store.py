@@ -139,7 +139,8 @@ class Receipt(NamedTuple):
 
     `refused` are ids of submitted jobs that were not inserted (key taken): if the plan had already begun
     one, that begin did not happen. `resolved`, `revived`: the ids for which the record took effect.
-    `number` is the commit's event number, or None if it told nothing.
+    `told` are the events as written: without those of refused jobs, begins with their attempts. `number`
+    is the commit's event number, or None if it told nothing.
     """
 
     begun: list[Begun]
@@ -147,6 +148,7 @@ class Receipt(NamedTuple):
     refused: list[int]
     revived: list[StoredJob]
     resolved: list[int]
+    told: list[Event]
     number: int | None
 
 
@@ -176,7 +178,7 @@ class NumberedEvent(NamedTuple):
     """An event with its public id `number.index`."""
 
     number: int
-    index: int
+    offset: int
     event: Event
 
 
@@ -206,6 +208,9 @@ class Store(Protocol):
 
     async def find_job(self, job: int) -> StoredJob | None:
         """Return a job, hot or ended, read in one statement."""
+
+    async def find_claim(self, queue: str, unique: str) -> int | None:
+        """Return the job that holds a unique key of a queue, if one does."""
 
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         """Return those of *jobs* that exist, in any order."""

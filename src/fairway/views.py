@@ -141,7 +141,7 @@ def event_view(numbered: NumberedEvent) -> EventShape:
     """Show an event as the stream sends it."""
     event = numbered.event
     return {
-        "id": f"{numbered.number}.{numbered.index}",
+        "id": f"{numbered.number}.{numbered.offset}",
         "kind": event.kind,
         "at": show_time(event.at),
         "job": None if event.job is None else show(event.job),

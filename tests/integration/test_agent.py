@@ -238,6 +238,7 @@ async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:
     port.say(Begin(1, [call(4, "add", 1, 1)]))
     left = await asyncio.wait_for(closing, 5)
     assert set(port.returned()) == {Held(1, 1, True), Held(2, 1, False), Held(3, 1, True), Held(4, 1, False)}
+    print([(type(m).__name__, m) for m in port.heard if not isinstance(m,(Hello,))][-6:])
     assert isinstance(port.heard[-1], Goodbye)
     assert left == []
 

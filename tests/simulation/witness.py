@@ -74,6 +74,7 @@ class Witness:
         self.starts: Counter[tuple[int, int]] = Counter()  # (job, generation) of at-most-once jobs
         self.code: set[Key] = set()
         self.verdicts: dict[Key, str] = {}
+        self.too_late: set[Key] = set()  # results that were refused
         self.crashed: Counter[tuple[int, int]] = Counter()  # (job, generation) → children that died
         self.dead: set[str] = set()
         self.told_dead: set[tuple[int, str]] = set()  # (term, incarnation)
@@ -138,6 +139,10 @@ class Witness:
     def told_done(self, incarnation: str, job: int, attempt: int) -> None:
         """A worker is thanked for a report."""
         self.require((job, attempt) in self.over, 19, f"report on {job}:{attempt} acknowledged before its commit")
+
+    def told_stale(self, incarnation: str, job: int, attempt: int) -> None:
+        """A worker is told that its result came too late."""
+        self.too_late.add((job, attempt))
 
     def died(self, incarnation: str) -> None:
         """A worker's life is over."""
@@ -375,6 +380,8 @@ class Witness:
             self.require(job in jobs and jobs[job].state in ENDED, 1, f"job {job} was accepted and did not end")
         for job, stored in jobs.items():
             self.require(_row_of(stored) == self.rows[job], 4, f"row of {job} changed without a commit")
+            unheard = stored.state is State.UNKNOWN and (job, stored.attempt) in self.too_late
+            self.require(not unheard, "resolve", f"the late word on unknown job {job} was not taken")
         numbers = sorted(self.store.tables.events)
         self.require(numbers == list(range(1, len(numbers) + 1)), 20, "event numbers have gaps")
         self.require(not +self.running and not +self.waiting, 18, "something still counts as live or waiting")

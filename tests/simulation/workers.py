@@ -308,6 +308,9 @@ class Worker:
     def _acknowledged(self, done: Sequence[Held], stale: Sequence[Held]) -> None:
         for held in done:
             self.simulation.witness.told_done(self.incarnation, held.job, held.attempt)
+        for held in stale:
+            if held[:2] in self.results:
+                self.simulation.witness.told_stale(self.incarnation, held.job, held.attempt)
         for held in (*done, *stale):
             key = (held.job, held.attempt)
             self.results.pop(key, None)

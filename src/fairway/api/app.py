@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import msgspec
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
@@ -62,21 +63,24 @@ def operations(tally: Tally) -> list[Operation]:
         *cluster.OPERATIONS,
         *health.operations(tally),
     ]
-    return [*table, *_document_operations(table)]
+    table += _document_operations(table)
+    return table
 
 
 def _document_operations(table: list[Operation]) -> list[Operation]:
-    text = msgspec.json.encode(document(table))
+    drawn: list[bytes] = []  # when first asked for: it costs a node's start several milliseconds
 
     async def show_document(call: Call) -> Answer:
-        return Answer(200, text)
+        if not drawn:
+            drawn.append(msgspec.json.encode(document(table)))
+        return Answer(200, drawn[0])
 
     async def redirect(call: Call) -> Answer:
         return Answer(308, b"", headers=((b"location", DOCUMENT_PATH.encode()),))
 
     return [
-        Operation("GET", DOCUMENT_PATH, show_document, "This document"),
-        Operation("GET", "/openapi.json", redirect, "Where the document is"),
+        Operation("GET", DOCUMENT_PATH, show_document, "This document", answer=dict[str, Any]),
+        Operation("GET", "/openapi.json", redirect, "Where the document is", status=308),
     ]
 
 

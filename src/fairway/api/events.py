@@ -53,7 +53,7 @@ async def _frames(desk: Desk, query: Query, after: str | None) -> AsyncIterator[
 
 
 def _sse(numbered: NumberedEvent) -> bytes:
-    head = f"id: {numbered.number}.{numbered.index}\nevent: {numbered.event.kind}\ndata: "
+    head = f"id: {numbered.number}.{numbered.offset}\nevent: {numbered.event.kind}\ndata: "
     return head.encode() + encode(event_view(numbered)) + b"\n\n"
 
 

@@ -14,8 +14,8 @@ from fairway.api.problems import Problem
 
 REF = "#/components/schemas/{name}"
 TITLES = {
-    200: "Done", 201: "Accepted", 204: "Done", 400: "Malformed", 404: "No such thing", 409: "Conflict",
-    413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
+    200: "Done", 201: "Accepted", 204: "Done", 308: "Elsewhere", 400: "Malformed", 404: "No such thing",
+    409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
 }  # fmt: skip
 
 JOB_ID = {"type": "string", "pattern": "^[0-9a-hj-km-np-tv-z]{13}$"}
@@ -106,7 +106,7 @@ def _responses(operation: Operation, schemas: Schemas) -> dict[str, Any]:
 
 
 def _content(operation: Operation, schemas: Schemas, status: int) -> dict[str, Any]:
-    if status == 204:
+    if status in (204, 308):
         return {}
     schema = {"type": "string"} if operation.answer is None else schemas.of(operation.answer)
     return {"content": {operation.media: {"schema": schema}}}

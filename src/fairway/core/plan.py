@@ -128,8 +128,8 @@ class Batch:
 
     ends: list[End] = field(default_factory=list)
     returns: list[Return] = field(default_factory=list)
-    drops: list[Drop] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
     revives: list[Revive] = field(default_factory=list)
     resolves: list[Resolve] = field(default_factory=list)
     flags: list[Flag] = field(default_factory=list)

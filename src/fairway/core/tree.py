@@ -175,8 +175,8 @@ class Tree:
     def pass_time(self, now: int) -> None:
         """Open the queues whose jobs have become due."""
         if now < self._seen:  # the wall clock was set back: what was due may not be so any more
-            for queue in list(self.queues.values()):
-                self._rest(queue, now)
+            for known in list(self.queues.values()):
+                self._rest(known, now)
         self._seen = now
         while self._timers and self._timers[0][0] <= now:
             when, path = heappop(self._timers)

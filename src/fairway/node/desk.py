@@ -94,6 +94,10 @@ class NodeDesk:
         return await self._change(job, make)
 
     async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
+        holder = None
+        if "queue" in changes and (unique := (await self.get_job(job)).unique) is not None:
+            holder = await self.store.find_claim(changes["queue"], unique)
+
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
             if found.state in ENDED:
                 raise Conflict(f"job {show(job)} has ended ({found.state}); retry it instead", code="ended")
@@ -102,6 +106,10 @@ class NodeDesk:
                     "an at-most-once job has one attempt", field="max_attempts", code="invalid"
                 )
             new, run_at, most = _edited(found, changes)
+            if holder is not None and holder != job and new.queue != found.queue:
+                raise Conflict(
+                    f"queue '{new.queue}' has a job with this unique key: {show(holder)}", code="unique_taken"
+                )
             return lambda ticket: happened.EditAsked(ticket, arrival_of_stored(found), new, run_at, most)
 
         return await self._change(job, make)

@@ -209,11 +209,7 @@ class Engine:
         _answer(plan.replies)
         self._tell_people(plan, receipt)
         if receipt.number is not None:
-            events: Sequence[Any] = plan.batch.events
-            if receipt.refused:
-                refused = set(receipt.refused)
-                events = [event for event in events if event.job not in refused]
-            self._feed.tell(receipt.number, events)
+            self._feed.tell(receipt.number, receipt.told)
 
     def _tell_people(self, plan: Plan, receipt: Receipt) -> None:
         if plan.batch.revives:

@@ -76,7 +76,7 @@ class Feed:
             told = self._told
             found = await self._store.events_after(number, index)
             if found:
-                number, index = found[-1].number, found[-1].index
+                number, index = found[-1].number, found[-1].offset
                 yield found
             elif not await self._wait(told):
                 yield None

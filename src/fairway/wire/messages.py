@@ -58,7 +58,7 @@ class Assignment(NamedTuple):
 
 
 # --- worker → node -----------------------------------------------------------------------------------
-class Hello(Message, tag="hello"):
+class Hello(Message, tag="hello", frozen=True):
     """The first frame: who I am, what I can, what I hold and what I finished but was not thanked for."""
 
     protocol: int
@@ -78,39 +78,39 @@ class Hello(Message, tag="hello"):
     version: str = ""
 
 
-class Beat(Message, tag="beat"):
+class Beat(Message, tag="beat", frozen=True):
     """I live, and these attempts are mine; sent by a process that never runs user code."""
 
     holds: list[Held]
     facts: dict[str, Any] = {}
 
 
-class Results(Message, tag="results"):
+class Results(Message, tag="results", frozen=True):
     """Attempts that ended; kept by the worker until acknowledged."""
 
     results: list[Result]
 
 
-class HandBack(Message, tag="handback"):
+class HandBack(Message, tag="handback", frozen=True):
     """Attempts I give back: not started, and they never will be here (or stopped, when draining)."""
 
     attempts: list[Held]
 
 
-class Logs(Message, tag="logs"):
+class Logs(Message, tag="logs", frozen=True):
     """Output of running attempts."""
 
     pieces: list[LogPiece]
 
 
-class Goodbye(Message, tag="goodbye"):
+class Goodbye(Message, tag="goodbye", frozen=True):
     """I hold nothing any more and go."""
 
     reason: str = ""
 
 
 # --- node → worker -----------------------------------------------------------------------------------
-class Welcome(Message, tag="welcome"):
+class Welcome(Message, tag="welcome", frozen=True):
     """You are in. How often to beat, how long a lease lasts."""
 
     protocol: int
@@ -120,14 +120,14 @@ class Welcome(Message, tag="welcome"):
     lease_seconds: float
 
 
-class Begin(Message, tag="begin"):
+class Begin(Message, tag="begin", frozen=True):
     """Run these: they are committed as yours."""
 
     term: int
     assignments: list[Assignment]
 
 
-class Stop(Message, tag="stop"):
+class Stop(Message, tag="stop", frozen=True):
     """Stop these attempts: asked first, or at once if force."""
 
     term: int
@@ -135,7 +135,7 @@ class Stop(Message, tag="stop"):
     force: bool = False
 
 
-class Acks(Message, tag="acks"):
+class Acks(Message, tag="acks", frozen=True):
     """Your reports on these were committed, or are refused as stale; forget them."""
 
     term: int
@@ -143,7 +143,7 @@ class Acks(Message, tag="acks"):
     stale: list[Held]
 
 
-class Refusal(Message, tag="refusal"):
+class Refusal(Message, tag="refusal", frozen=True):
     """You cannot be served, and why; the connection closes."""
 
     code: str

@@ -150,6 +150,9 @@ class MemoryStore:
         found = self.read_jobs([job])
         return found[0] if found else None
 
+    async def find_claim(self, queue: str, unique: str) -> int | None:
+        return self.tables.claims.get((queue, unique))
+
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         return self.read_jobs(list(dict.fromkeys(jobs)))
 

@@ -10,6 +10,7 @@ from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolv
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, StoredJob, Submission
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
+from fairway.stores.telling import told
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
@@ -43,12 +44,12 @@ def commit(
         _end(draft, end)
     for one in batch.returns:
         _return(draft, one)
-    for drop in batch.drops:
-        if drop.job not in refused:
-            _drop(draft, drop)
     for edit in batch.edits:
         if edit.job not in refused:
             _edit(draft, edit)
+    for drop in batch.drops:
+        if drop.job not in refused:
+            _drop(draft, drop)
     revived = [back for revive in batch.revives if (back := _revive(draft, revive, now))]
     resolved = [resolve.job for resolve in batch.resolves if _resolve(draft, resolve)]
     over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
@@ -62,8 +63,8 @@ def commit(
             draft.queues[queue.path] = queue.settings
     for number in batch.taken:
         draft.arrivals.pop(number, None)
-    draft.events = [event for event in batch.events if event.job not in refused]
-    return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.keep(now))
+    draft.events = told(batch.events, begun, refused)
+    return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, draft.keep(now))
 
 
 def _accept_all(

@@ -32,6 +32,7 @@ from fairway.stores.sqlite.rows import (
 )
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.sqlite.submitting import Inserted, insert_submissions
+from fairway.stores.telling import told
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -52,16 +53,17 @@ def commit(
         refused = _refused(submissions, inserted)
         _end(connection, batch.ends)
         _return(connection, batch.returns)
-        _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
         _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
+        _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
         revived = _revive(connection, batch.revives)
         resolved = [resolve.job for resolve in batch.resolves if _resolve(connection, resolve)]
         _flag(connection, batch)
         begun = _begin(connection, batch.begins, refused)
         _save_queues(connection, batch)
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
-        number = _tell(connection, batch.events, refused, now)
-        return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, number)
+        events = told(batch.events, begun, refused)
+        number = _tell(connection, events, now)
+        return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, events, number)
 
 
 def _insert(connection: apsw.Connection, submissions: Sequence[Submission], now: int) -> Inserted:
@@ -187,10 +189,8 @@ def _save_queues(connection: apsw.Connection, batch: Batch) -> None:
             connection.execute(SQL["save_queue"], queue)
 
 
-def _tell(connection: apsw.Connection, events: list[Event], refused: frozenset[int], now: int) -> int | None:
+def _tell(connection: apsw.Connection, events: list[Event], now: int) -> int | None:
     """Write the events as one row and return its number."""
-    if refused:
-        events = [event for event in events if event.job not in refused]
     if not events:
         return None
     [(number,)] = fetch(connection, SQL["save_events"], (now, _pack(events)))

@@ -19,6 +19,12 @@ SELECT id FROM job WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
 
+-- name: find_claim
+SELECT job
+  FROM claim
+ WHERE scope = ?1
+   AND key = ?2;
+
 -- name: claim_key
 -- Returns who holds the key now: the job that asked, or the one that had it before.
 INSERT INTO claim (scope, key, job)

@@ -21,6 +21,12 @@ def find_jobs(connection: apsw.Connection, jobs: Sequence[int]) -> list[StoredJo
     return [stored_from(row) for row in fetch(connection, SQL["find_jobs"], (_list(jobs),))]
 
 
+def find_claim(connection: apsw.Connection, queue: str, unique: str) -> int | None:
+    """Return the holder of a unique key."""
+    found = fetch(connection, SQL["find_claim"], (queue, unique))
+    return int(found[0][0]) if found else None
+
+
 def begun_again(connection: apsw.Connection, jobs: Sequence[int]) -> list[Begun]:
     """Return what the running ones of *jobs* were begun with."""
     return begun_from(fetch(connection, SQL["begun_again"], (_list(jobs),)))

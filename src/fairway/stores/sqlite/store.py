@@ -84,6 +84,9 @@ class SqliteStore:
         found = await self.find_jobs([job])
         return found[0] if found else None
 
+    async def find_claim(self, queue: str, unique: str) -> int | None:
+        return await self._read(lambda connection: reading.find_claim(connection, queue, unique))
+
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         return await self._read(lambda connection: reading.find_jobs(connection, jobs))
 

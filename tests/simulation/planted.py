@@ -1,0 +1,335 @@
+"""Bugs planted on purpose, one at a time, to show that the simulation would catch them.
+
+Each is a small patch of the real code (core, store) or of the modelled shell (engine, workers, clients),
+in force within a `with`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from fairway.core import endings, fleet
+from fairway.core.lifecycle import ENDED, State, Trigger
+from fairway.core.model import Held, Moment, Result
+from fairway.core.plan import Batch, Plan, Resolve
+from fairway.core.retries import Judgement
+from fairway.core.scheduler import Core
+from fairway.core.tree import Queue, Tree
+from fairway.core.world import Live, World
+from fairway.node.dispatch import send_rest
+from fairway.store import Receipt, Request, Submission
+from fairway.stores.memory import MemoryStore, writing
+from fairway.stores.memory.tables import Draft
+from fairway.wire import messages as wire
+
+from .clients import Clients
+from .engine import Leader
+from .links import Link
+from .workers import Worker
+
+Planting = Callable[[], Any]
+
+
+@contextmanager
+def patched(*places: tuple[Any, str, Any]) -> Iterator[None]:
+    """Replace attributes for a while."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+    for owner, name, value in places:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def unfenced_finish() -> Any:
+    """A report ends whichever attempt of its job is live."""
+    real = endings.report
+
+    def report(world: World, incarnation: str, results: Sequence[Result], luck: float, now: Moment) -> None:
+        for result in results:
+            live = world.live.get(result.job)
+            if live is None or not live.attempt:
+                real(world, incarnation, [result], luck, now)
+            else:
+                real(world, live.incarnation, [result._replace(attempt=live.attempt)], luck, now)
+
+    return patched((endings, "report", report), (fleet, "report", report))
+
+
+def reap_without_guard() -> Any:
+    """Leases are judged although the leader itself was late."""
+    real = fleet.expire
+
+    def expire(world: World, now: Moment) -> None:
+        world.planned_at = now.mono
+        real(world, now)
+
+    return patched((fleet, "expire", expire))
+
+
+def limit_from_a_stale_count() -> Any:
+    """What begins in one plan is judged by the counts from before it."""
+    real = Tree.take
+
+    def take(self: Tree, queue: Queue, offer: Any, now: int) -> None:
+        before = [(above, above.settings) for above in queue.path_up()]
+        for above, settings in before:
+            above.settings = replace(settings, limit=None)
+        real(self, queue, offer, now)
+        for above, settings in before:
+            above.settings = settings
+
+    return patched((Tree, "take", take))
+
+
+def double_release() -> Any:
+    """An attempt that ends gives its place back twice."""
+    real = World.forget
+
+    def forget(self: World, live: Live) -> None:
+        real(self, live)
+        self.tree.release(live.queue)
+
+    return patched((World, "forget", forget))
+
+
+def release_forgets_ancestors() -> Any:
+    """An attempt that ends gives its place back in its own queue only."""
+    real = Tree.release
+
+    def release(self: Tree, queue: Queue) -> None:
+        real(self, queue)
+        for above in queue.path_up():
+            if above is not queue:
+                above.in_use += 1
+
+    return patched((Tree, "release", release))
+
+
+def acknowledgement_before_commit() -> Any:
+    """Workers are thanked while the commit is still under way."""
+
+    def before(self: Leader, plan: Plan) -> None:
+        send_rest(self._wires(), plan, self.term)
+
+    return patched((Leader, "_before_commit", before))
+
+
+def start_before_begin() -> Any:
+    """Workers are told of begins while the commit is still under way."""
+
+    def before(self: Leader, plan: Plan) -> None:
+        for begin in plan.batch.begins:
+            stored = self.store.tables.jobs.get(begin.job)
+            link = self.ports.get(begin.incarnation)
+            if stored is not None and link is not None:
+                one = wire.Assignment(
+                    begin.job, stored.attempt + 1, stored.adapter, stored.task, stored.payload, None,
+                    stored.queue,
+                )  # fmt: skip
+                link.send(wire.Begin(self.term, [one]))
+
+    return patched((Leader, "_before_commit", before))
+
+
+def requeue_of_at_most_once() -> Any:
+    """A lost worker's at-most-once job runs again."""
+    real = endings.judge
+
+    def judge(kind: str, *words: Any, once: bool, **more: Any) -> Judgement:
+        return real(kind, *words, once=once and kind != "lost", **more)
+
+    return patched((endings, "judge", judge))
+
+
+def crashes_not_counted() -> Any:
+    """A job whose child or worker died runs again, however often."""
+    real = endings.judge
+
+    def judge(kind: str, rules: Any, ledger: Any, *, once: bool, **more: Any) -> Judgement:
+        if kind in ("crashed", "lost") and not once and not more["cancelling"]:
+            return Judgement(Trigger.LOSE, None, ledger)
+        return real(kind, rules, ledger, once=once, **more)
+
+    return patched((endings, "judge", judge))
+
+
+def wall_clock_lease() -> Any:
+    """Leases are judged by a clock that people can set."""
+    real_absorb, real_plan = Core.absorb, Core.plan
+
+    def absorb(self: Core, event: Any, now: Moment) -> None:
+        real_absorb(self, event, Moment(now.wall, now.wall / 1e6))
+
+    def plan(self: Core, now: Moment) -> Plan:
+        made = real_plan(self, Moment(now.wall, now.wall / 1e6))
+        if made.wake_at is not None:
+            made.wake_at += now.mono - now.wall / 1e6
+        return made
+
+    return patched((Core, "absorb", absorb), (Core, "plan", plan))
+
+
+def duplicate_begin_starts_twice() -> Any:
+    """A worker does not remember what it was told before."""
+    real = Worker._begin
+
+    def begin(self: Worker, assignments: Sequence[wire.Assignment]) -> None:
+        self.seen.clear()
+        real(self, assignments)
+
+    return patched((Worker, "_begin", begin))
+
+
+def submit_without_key() -> Any:
+    """A client that heard no answer asks again as if it had never asked."""
+
+    def request(self: Clients, key: str) -> Request | None:
+        return None
+
+    return patched((Clients, "_request", request))
+
+
+def begin_that_never_expires() -> Any:
+    """An attempt lives as long as its worker, named or not."""
+    real = fleet.expire
+
+    def expire(world: World, now: Moment) -> None:
+        for live in world.live.values():
+            live.named_at = now.mono
+        real(world, now)
+
+    return patched((fleet, "expire", expire))
+
+
+def renewal_by_worker() -> Any:
+    """A beat renews all that the leader believes its worker to hold."""
+    real = fleet.renew
+
+    def renew(world: World, incarnation: str, holds: Sequence[Held], about: Any, now: Moment) -> None:
+        worker = world.workers.get(incarnation)
+        for live in worker.live.values() if worker else ():
+            live.named_at = now.mono
+        real(world, incarnation, holds, about, now)
+
+    return patched((fleet, "renew", renew))
+
+
+class ByName(dict[str, Link]):
+    """Links found by the name in an incarnation."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        names = {incarnation.split(".")[0]: link for incarnation, link in self.items()}
+        return names.get(key.split(".")[0], default)
+
+
+def message_to_a_name() -> Any:
+    """A message for a worker goes to whoever has its name now."""
+
+    def wires(self: Leader) -> Mapping[str, Link]:
+        return ByName(self.ports)
+
+    return patched((Leader, "_wires", wires))
+
+
+def late_result_changes_what_has_ended() -> Any:
+    """A late result overwrites any end, not only an unknown one."""
+    real = writing._resolve
+
+    def resolve(draft: Draft, one: Resolve) -> bool:
+        job = draft.find(one.job)
+        if job is not None and job.state in ENDED:
+            job.state = State.UNKNOWN
+            one = one._replace(attempt=0)
+        return real(draft, one)
+
+    return patched((writing, "_resolve", resolve))
+
+
+def late_result_is_ignored() -> Any:
+    """An unknown job stays so although its own worker says how it went."""
+
+    def resolve(draft: Draft, one: Resolve) -> bool:
+        return False
+
+    return patched((writing, "_resolve", resolve))
+
+
+def commit_without_term() -> Any:
+    """The store takes commits from whoever believes to lead."""
+    real = MemoryStore.apply_commit
+
+    def commit(
+        self: MemoryStore, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+    ) -> Receipt:
+        leader = self.tables.leadership
+        assert leader is not None
+        return real(self, leader.term, leader.holder, batch, submissions, now)
+
+    return patched((MemoryStore, "apply_commit", commit))
+
+
+def stranger_left_standing() -> Any:
+    """A worker that was buried while it stood still beats for ever and gets no work."""
+    real = fleet.renew
+
+    def renew(world: World, *words: Any) -> None:
+        real(world, *words)
+        world.plan.strangers.clear()
+
+    return patched((fleet, "renew", renew))
+
+
+def clock_set_back_unnoticed() -> Any:
+    """A job that is no longer due after the clock was set back is never looked at again."""
+    real = Tree.pass_time
+
+    def pass_time(self: Tree, now: int) -> None:
+        self._seen = 0
+        real(self, now)
+
+    return patched((Tree, "pass_time", pass_time))
+
+
+def cancel_forgets_the_line() -> Any:
+    """A cancelled job stays in its line."""
+    real = Tree.remove
+
+    def remove(self: Tree, arrival: Any, now: int) -> bool:
+        removed = real(self, arrival, now)
+        if removed:
+            self.put(arrival, now)
+        return removed
+
+    return patched((Tree, "remove", remove))
+
+
+#: Each bug with the words one of which must stand in the violation.
+BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
+    "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
+    "reap without guard": (reap_without_guard, ("guard of lose",)),
+    "limit from a stale count": (limit_from_a_stale_count, ("invariant 3",)),
+    "double release": (double_release, ("invariant 18", "invariant 3")),
+    "release forgets ancestors": (release_forgets_ancestors, ("invariant 18",)),
+    "acknowledgement before commit": (acknowledgement_before_commit, ("invariant 19",)),
+    "start before begin": (start_before_begin, ("invariant 19",)),
+    "requeue of at-most-once": (requeue_of_at_most_once, ("invariant 5",)),
+    "crashes not counted": (crashes_not_counted, ("invariant 10",)),
+    "wall-clock lease": (wall_clock_lease, ("guard of lose",)),
+    "duplicate begin starts twice": (duplicate_begin_starts_twice, ("invariant 2", "invariant 5")),
+    "submit retried without key": (submit_without_key, ("invariant 12",)),
+    "begin that never expires": (begin_that_never_expires, ("invariant 8",)),
+    "renewal by worker instead of attempt": (renewal_by_worker, ("invariant 8",)),
+    "message to a name instead of an incarnation": (message_to_a_name, ("invariant 4", "invariant 19")),
+    "late result changes what has ended": (late_result_changes_what_has_ended, ("invariant 9",)),
+    "late result is ignored": (late_result_is_ignored, ("guard of resolve",)),
+    "commit without term": (commit_without_term, ("invariant 16", "invariant 4")),
+    "stranger left standing": (stranger_left_standing, ("invariant 8",)),
+    "clock set back unnoticed": (clock_set_back_unnoticed, ("invariant 8",)),
+    "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
+}
