@@ -56,7 +56,12 @@ class RunningNode:
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self._env, cwd=ROOT
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=self._env,
+                cwd=ROOT,
             )
 
     def until_ready(self, seconds: float = 30) -> float:

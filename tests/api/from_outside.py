@@ -15,6 +15,7 @@ T = TypeVar("T")
 SECONDS = 10.0
 
 _read = msgspec.msgpack.Decoder(ToWorker).decode
+_read_text = msgspec.json.Decoder(ToWorker).decode
 
 
 class Api:
@@ -58,7 +59,8 @@ class SocketWorker:
     async def read(self) -> ToWorker:
         async with asyncio.timeout(SECONDS):
             frame = await self.connection.recv()
-        return _read(frame) if isinstance(frame, bytes) else msgspec.json.decode(frame, type=ToWorker)
+        message: ToWorker = _read(frame) if isinstance(frame, bytes) else _read_text(frame)
+        return message
 
     async def read_until(self, kind: type[T]) -> T:
         while True:

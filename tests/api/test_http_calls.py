@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -315,7 +315,7 @@ async def events_of(
     params: dict[str, str],
     headers: dict[str, str] | None = None,
     path: str = "/v1/events",
-) -> AsyncIterator[dict[str, str]]:
+) -> AsyncGenerator[dict[str, str], None]:
     """Yield server-sent events as dictionaries; comments too."""
     event: dict[str, str] = {}
     async with client.stream("GET", path, params=params, headers=headers) as answer:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -34,7 +34,14 @@ LEFT_OUT = ["/v1/events", "/v1/cluster/step-down"]
 
 DOCUMENT = json.loads(msgspec.json.encode(document(operations(Tally()))))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT).exclude(path=LEFT_OUT)
-OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations()}
+OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)}
+#: What takes no parameter and no body cannot be called wrongly.
+MODES = [
+    (name, mode)
+    for name, operation in sorted(OPERATIONS.items())
+    for mode in GenerationMode
+    if mode is GenerationMode.POSITIVE or {"parameters", "requestBody"} & set(operation.definition.raw)
+]
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +65,11 @@ def test_the_document_that_is_served_is_the_one_that_is_tested(node_url: str) ->
     assert httpx.get(f"{node_url}/v1/openapi.json", timeout=SECONDS).json() == DOCUMENT
 
 
-@pytest.mark.parametrize("mode", list(GenerationMode))
-@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@pytest.mark.parametrize(("name", "mode"), MODES)
 def test_what_the_document_says_is_true(node_url: str, name: str, mode: GenerationMode) -> None:
     @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(OPERATIONS[name].as_strategy(generation_mode=mode))
     def check(case: Any) -> None:
         case.call_and_validate(base_url=node_url, checks=CHECKS, timeout=SECONDS)
 
-    try:
-        check()
-    except Unsatisfiable:
-        pytest.skip("nothing about this call can be wrong")
+    check()

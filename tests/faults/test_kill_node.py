@@ -59,7 +59,11 @@ class Client(threading.Thread):
     def _draw(self) -> dict[str, Any]:
         pick = self._random
         queue = pick.choice(list(LIMITS))
-        job: dict[str, Any] = {"queue": queue, "backoff": {"first": "50ms", "max": "200ms"}, "max_crashes": 50}
+        job: dict[str, Any] = {
+            "queue": queue,
+            "backoff": {"first": "50ms", "max": "200ms"},
+            "max_crashes": 50,
+        }
         kind = pick.random()
         if kind < 0.25:
             job |= {"task": "tests.faults.tasks.work", "args": [0.01], "delivery": "at_most_once"}
@@ -106,7 +110,10 @@ def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
             for first, again in client.repeats:
                 assert first == again, "one idempotency key made two jobs (invariant 12)"
         assert node.stop() == 0
-    states = {state: sum(job["state"] == state for job in ended.values()) for state in ("succeeded", "failed", "unknown")}
+    states = {
+        state: sum(job["state"] == state for job in ended.values())
+        for state in ("succeeded", "failed", "unknown")
+    }
     print(
         f"\nkills {KILLS}, accepted {len(accepted)}, {states}, lost 0, at-most-once doubled 0; "
         f"ready again p50 {statistics.median(recoveries):.2f} s, max {max(recoveries):.2f} s; "
@@ -124,7 +131,10 @@ def _until_all_ended(node: RunningNode, jobs: list[str]) -> dict[str, dict[str, 
 
 
 def _check(
-    accepted: dict[str, dict[str, Any]], ended: dict[str, dict[str, Any]], lines: list[witness.Line], kills: list[int]
+    accepted: dict[str, dict[str, Any]],
+    ended: dict[str, dict[str, Any]],
+    lines: list[witness.Line],
+    kills: list[int],
 ) -> None:
     assert len(accepted) > 200, "too little load to mean anything"
     started = witness.starts(lines)
@@ -138,7 +148,9 @@ def _check(
             assert found["state"] == "succeeded", found
             assert started[job], f"{job} succeeded without a start"
     for job, attempts in started.items():
-        assert len(set(attempts)) == len(attempts), f"{job} started an attempt twice: {attempts} (invariant 2)"
+        assert len(set(attempts)) == len(attempts), (
+            f"{job} started an attempt twice: {attempts} (invariant 2)"
+        )
     for queue, limit in LIMITS.items():
         most = witness.most_at_once(lines, queue, kills)
         assert most <= limit, f"{queue} ran {most} at once, limit {limit} (invariant 3)"

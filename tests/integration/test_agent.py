@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -238,7 +239,6 @@ async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:
     port.say(Begin(1, [call(4, "add", 1, 1)]))
     left = await asyncio.wait_for(closing, 5)
     assert set(port.returned()) == {Held(1, 1, True), Held(2, 1, False), Held(3, 1, True), Held(4, 1, False)}
-    print([(type(m).__name__, m) for m in port.heard if not isinstance(m,(Hello,))][-6:])
     assert isinstance(port.heard[-1], Goodbye)
     assert left == []
 
@@ -297,3 +297,35 @@ def test_a_nodes_url_becomes_a_sockets_address() -> None:
     assert address_of("http://h:8899") == "ws://h:8899/v1/worker"
     assert address_of("https://h/x/") == "wss://h/x/v1/worker"
     assert address_of("h:1") == "ws://h:1/v1/worker"
+
+
+# --- as a program ---------------------------------------------------------------------------------------
+PROGRAM = """
+import asyncio, sys
+from fairway.worker.app import WorkerOptions, run_worker
+options = WorkerOptions(join=["http://127.0.0.1:1"], name="w", slots=1, apps=sys.argv[1:])
+sys.exit(asyncio.run(run_worker(options)))
+"""
+
+
+async def start_program(app: str) -> asyncio.subprocess.Process:
+    """Start a worker that finds no node."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, app, stderr=asyncio.subprocess.PIPE, cwd=Path(__file__).parent
+    )
+
+
+async def test_an_app_that_fails_to_import_ends_the_worker_with_its_traceback() -> None:
+    program = await start_program("no_such_module:app")
+    _, errors = await asyncio.wait_for(program.communicate(), PATIENCE_SECONDS)
+    assert program.returncode == 1
+    assert b"cannot import no_such_module:app" in errors and b"ModuleNotFoundError" in errors
+
+
+async def test_a_worker_ends_at_sigterm_although_no_node_answers() -> None:
+    program = await start_program("adapter_tasks:app")
+    assert program.stderr is not None
+    await asyncio.wait_for(program.stderr.readline(), PATIENCE_SECONDS)  # it tried to connect
+    program.terminate()
+    await asyncio.wait_for(program.communicate(), PATIENCE_SECONDS)
+    assert program.returncode == 0

@@ -221,7 +221,9 @@ class Clients:
         if leader is not None:
             queues = random.choice((None, ("**",), ("acme/*", "acme"), ("beta", "ab")))
             name = random.choice(self.simulation.workers).name
-            leader.put(happened.WorkerAsked(lambda reply: None, name, queues, random.choice((None, True, False))))
+            leader.put(
+                happened.WorkerAsked(lambda reply: None, name, queues, random.choice((None, True, False)))
+            )
 
     def _pick(self, wanted: Callable[[StoredJob], bool]) -> StoredJob | None:
         jobs = self.simulation.store.tables.jobs
@@ -236,7 +238,9 @@ class Clients:
         """Undo what people did, and do not rest until it is answered."""
         for path in QUEUES:
             self._insist(
-                lambda answer, path=path: happened.QueueAsked(answer, path, {"limit": 2, "paused": False}, False)
+                lambda answer, path=path: happened.QueueAsked(
+                    answer, path, {"limit": 2, "paused": False}, False
+                )
             )
         for worker in self.simulation.workers:
             self._insist(

@@ -181,7 +181,9 @@ class Leader:
     def _renew(self) -> None:
         """Beat; whoever cannot for too long no longer trusts itself."""
         now = self.world.mono
-        if not self.simulation.store_down() and not self.store.apply_renew(self.term, self.reign.holder, False):
+        if not self.simulation.store_down() and not self.store.apply_renew(
+            self.term, self.reign.holder, False
+        ):
             return self._give_up("is told that its term is over")
         if not self.simulation.store_down():
             self.reign.renewed(now)
@@ -267,7 +269,10 @@ class Leader:
         now = self.world.now()
         if receipt.refused:
             arrivals = {
-                job.id: arrival_of(job) for submit in submits for one in submit.submissions for job in one.jobs
+                job.id: arrival_of(job)
+                for submit in submits
+                for one in submit.submissions
+                for job in one.jobs
             }
             self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
             self._rung = True

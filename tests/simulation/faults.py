@@ -15,7 +15,7 @@ class Faults:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.world = simulation.world
-        self.jumped = 0.0  # seconds the wall clock was moved by, in all
+        self.foremost = 0  # how far the wall clock was ahead at most, in microseconds
         kinds: dict[str, Callable[[], None]] = {
             "worker_crash": self._worker_crash,
             "worker_pause": self._worker_pause,
@@ -68,7 +68,9 @@ class Faults:
         self.simulation.down_until = self.world.mono + seconds
 
     def _wall_jump(self) -> None:
-        seconds = self.world.between(-20.0, 20.0)
+        # Small ones are not noticed by a leader that watches for its own lateness.
+        most = 2.0 if self.world.chance(0.7) else 20.0
+        seconds = self.world.between(-most, most)
         self.world.note(f"wall clock jumps {seconds:.2f}")
-        self.jumped += abs(seconds)
         self.world.skew += int(seconds * 1e6)
+        self.foremost = max(self.foremost, self.world.skew)

@@ -285,17 +285,6 @@ def stranger_left_standing() -> Any:
     return patched((fleet, "renew", renew))
 
 
-def clock_set_back_unnoticed() -> Any:
-    """A job that is no longer due after the clock was set back is never looked at again."""
-    real = Tree.pass_time
-
-    def pass_time(self: Tree, now: int) -> None:
-        self._seen = 0
-        real(self, now)
-
-    return patched((Tree, "pass_time", pass_time))
-
-
 def cancel_forgets_the_line() -> Any:
     """A cancelled job stays in its line."""
     real = Tree.remove
@@ -330,6 +319,5 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "late result is ignored": (late_result_is_ignored, ("guard of resolve",)),
     "commit without term": (commit_without_term, ("invariant 16", "invariant 4")),
     "stranger left standing": (stranger_left_standing, ("invariant 8",)),
-    "clock set back unnoticed": (clock_set_back_unnoticed, ("invariant 8",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
 from fairway.core import estimates
+from fairway.core.lifecycle import ENDED
 from fairway.core.model import Timers
 from fairway.leadership.term import Watch, begin_reign
 from fairway.stores.memory import MemoryStore
@@ -116,13 +117,14 @@ class Simulation:
     def _patience(self) -> float:
         work = sum(wish.seconds for wish in self.wishes.values())
         slots = 2  # every queue has this limit once healed
-        return 2 * work / slots + self.timers.lease + 30.0 + self.faults.jumped
+        until_due = (self.faults.foremost - self.world.skew) / 1e6  # places were given by a clock ahead
+        return 2 * work / slots + self.timers.lease + 30.0 + until_due
 
     def _is_over(self) -> bool:
         return self.witness.open == 0 and not self.clients.pending and not self.clients.asking
 
     def _what_is_left(self) -> str:
-        left = [f"{job}:{row.state}" for job, row in self.witness.rows.items() if row.state not in _ended()]
+        left = [f"{job}:{row.state}" for job, row in self.witness.rows.items() if row.state not in ENDED]
         return f"jobs {left[:10]}, calls {sorted(self.clients.pending)[:5]}, asks {self.clients.asking}"
 
     def _check_rest(self) -> None:
@@ -184,9 +186,3 @@ def short_estimates() -> Iterator[None]:
         yield
     finally:
         estimates.ENOUGH = before
-
-
-def _ended() -> frozenset[object]:
-    from fairway.core.lifecycle import ENDED
-
-    return frozenset(ENDED)

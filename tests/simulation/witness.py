@@ -111,7 +111,9 @@ class Witness:
         """A worker hears of an attempt."""
         whose = self.begun.get((job, attempt))
         self.require(whose is not None, 19, f"{incarnation} was told of {job}:{attempt} before its commit")
-        self.require(whose == incarnation, 4, f"{incarnation} was told of {job}:{attempt}, which is {whose}'s")
+        self.require(
+            whose == incarnation, 4, f"{incarnation} was told of {job}:{attempt}, which is {whose}'s"
+        )
 
     def started(self, incarnation: str, job: int, attempt: int) -> None:
         """Code starts."""
@@ -138,7 +140,9 @@ class Witness:
 
     def told_done(self, incarnation: str, job: int, attempt: int) -> None:
         """A worker is thanked for a report."""
-        self.require((job, attempt) in self.over, 19, f"report on {job}:{attempt} acknowledged before its commit")
+        self.require(
+            (job, attempt) in self.over, 19, f"report on {job}:{attempt} acknowledged before its commit"
+        )
 
     def told_stale(self, incarnation: str, job: int, attempt: int) -> None:
         """A worker is told that its result came too late."""
@@ -196,16 +200,18 @@ class Witness:
         """Apply a commit and look at what it changed."""
         if leader.term == self.term:
             self._check_fences(plan)
-        receipt = self.store.apply_commit(
-            leader.term, leader.reign.holder, plan.batch, submissions, now.wall
+        receipt = self.store.apply_commit(leader.term, leader.reign.holder, plan.batch, submissions, now.wall)
+        self.require(
+            leader.term == self.term, 16, f"term {leader.term} commits after {self.term} was elected"
         )
-        self.require(leader.term == self.term, 16, f"term {leader.term} commits after {self.term} was elected")
         before = self._look(self._touched(plan, submissions))
         self._check_ends(leader.term, plan, before, now.mono)
         self._check_begins(leader.term, plan, receipt, now)
         self._check_events(plan, receipt)
         for job in receipt.revived:
-            self.require(before[job.id].state in ENDED, 9, f"job {job.id} revived while {before[job.id].state}")
+            self.require(
+                before[job.id].state in ENDED, 9, f"job {job.id} revived while {before[job.id].state}"
+            )
         self.untaken &= self._arriving()
         self.world.note(
             f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
@@ -237,7 +243,9 @@ class Witness:
             row = self.rows.get(one.job)
             live = row is not None and row.state is State.RUNNING
             fits = row is not None and (row.attempt, row.incarnation) == (one.attempt, one.incarnation)
-            self.require(live and fits, 4, f"{one.job}:{one.attempt} of {one.incarnation} is ended but not live")
+            self.require(
+                live and fits, 4, f"{one.job}:{one.attempt} of {one.incarnation} is ended but not live"
+            )
 
     def _touched(self, plan: Plan, submissions: Sequence[Submission]) -> list[int]:
         batch = plan.batch
@@ -298,7 +306,9 @@ class Witness:
                 self._check_lost(term, one, mono)
             if isinstance(one, End) and one.state == State.SUCCEEDED:
                 value = b'"%d:%d:%s"' % (one.job, one.attempt, one.incarnation.encode())
-                self.require(verdict == "ok" and one.outcome == value, 4, f"{key} succeeded by another's word")
+                self.require(
+                    verdict == "ok" and one.outcome == value, 4, f"{key} succeeded by another's word"
+                )
 
     def _check_begins(self, term: int, plan: Plan, receipt: Receipt, now: Moment) -> None:
         revived = {job.id for job in receipt.revived}
@@ -350,7 +360,9 @@ class Witness:
             untaken.update(above(self.rows[job].queue))
         for path, queue in leader.core.world.tree.queues.items():
             live = self.running[path]
-            self.require(queue.in_use == live, 18, f"'{path}' has {live} live, the core counts {queue.in_use}")
+            self.require(
+                queue.in_use == live, 18, f"'{path}' has {live} live, the core counts {queue.in_use}"
+            )
             most = self.waiting[path]
             fine = most - untaken[path] <= queue.waiting <= most
             self.require(fine, 18, f"'{path}' has {most} waiting, the core counts {queue.waiting}")
@@ -377,7 +389,9 @@ class Witness:
         """Look at everything once more when all is over."""
         jobs = self.store.tables.jobs
         for job in self.accepted:
-            self.require(job in jobs and jobs[job].state in ENDED, 1, f"job {job} was accepted and did not end")
+            self.require(
+                job in jobs and jobs[job].state in ENDED, 1, f"job {job} was accepted and did not end"
+            )
         for job, stored in jobs.items():
             self.require(_row_of(stored) == self.rows[job], 4, f"row of {job} changed without a commit")
             unheard = stored.state is State.UNKNOWN and (job, stored.attempt) in self.too_late

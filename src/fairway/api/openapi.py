@@ -11,6 +11,7 @@ import msgspec
 from fairway import __version__
 from fairway.api.operation import Operation
 from fairway.api.problems import Problem
+from fairway.names import QUEUE_PATTERN, WORKER_PATTERN
 
 REF = "#/components/schemas/{name}"
 TITLES = {
@@ -18,7 +19,11 @@ TITLES = {
     409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
 }  # fmt: skip
 
-JOB_ID = {"type": "string", "pattern": "^[0-9a-hj-km-np-tv-z]{13}$"}
+PATH_PATTERNS = {
+    "id": "^[0-7][0-9a-hj-km-np-tv-z]{12}$",
+    "path": QUEUE_PATTERN,
+    "name": WORKER_PATTERN,
+}
 _placeholder = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
@@ -82,7 +87,7 @@ def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
 
 def _path_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
     for name in _placeholder.findall(operation.path):
-        schema = JOB_ID if name == "id" else {"type": "string", "minLength": 1}
+        schema = {"type": "string", "pattern": PATH_PATTERNS[name]}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 

@@ -42,6 +42,8 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
             continue
         world.acks(incarnation).done.append(Held(held.job, held.attempt))
         kind = "stopped" if held.started else "handed_back"
+        # A worker that closes or is full would get the job again at once, and give it back, for ever.
+        live.worker.refusing |= not held.started and not live.bundle
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
         world.remember(live)
 

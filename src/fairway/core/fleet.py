@@ -27,6 +27,7 @@ def join(world: World, event: Joined, now: Moment) -> None:
     worker.spec, worker.kind = spec, world.kind_of(spec)
     _measure(worker)
     worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
+    worker.refusing = False
     worker.joined_at = worker.joined_at or now.wall
     world.tree.version += 1
     report(world, spec.incarnation, event.results, event.luck, now)
@@ -55,7 +56,7 @@ def renew(
             world.stale(incarnation, held.job, held.attempt)
         world.plan.strangers.append(incarnation)
         return
-    worker.heard_at = now.mono
+    worker.heard_at, worker.refusing = now.mono, False
     if about:
         worker.about.update(about)
     _renew_holds(world, worker, holds, now)

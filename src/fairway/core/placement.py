@@ -23,7 +23,7 @@ def fill(world: World, now: Moment) -> None:
     idle = [
         (_load(worker), worker.spec.name, worker.spec.incarnation)
         for worker in world.workers.values()
-        if worker.connected and not worker.draining and worker.free > 0
+        if worker.connected and not worker.draining and not worker.refusing and worker.free > 0
     ]
     heapify(idle)
     while idle:

@@ -58,7 +58,9 @@ def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     world.plan.batch.taken.extend(event.numbers)
     for arrival in event.arrivals:
-        if not _known(world, arrival):
+        if _known(world, arrival):
+            _heed(world, arrival, now)
+        else:
             _arrive(world, arrival, now)
 
 
@@ -81,14 +83,19 @@ def _arrive(world: World, arrival: Arrival, now: Moment) -> None:
     queue = world.tree.put(arrival, now.wall)
     if not queue.known:
         asks.make_known(world, arrival.queue, now)
-    if arrival.concurrency is not None:
-        settings = replace(queue.settings, limit=arrival.concurrency)
-        asks.change_queue(world, queue, settings, now)
+    _heed(world, arrival, now)
     state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
     world.counts.submitted += 1
     world.plan.batch.events.append(
         Event("job.submitted", now.wall, arrival.job, arrival.queue, state, task=arrival.shape.task)
     )
+
+
+def _heed(world: World, arrival: Arrival, now: Moment) -> None:
+    """Give the queue the limit that the job's submitter wants for it, if any; the last one wins."""
+    if arrival.concurrency is not None:
+        queue = world.tree.grow(arrival.queue)
+        asks.change_queue(world, queue, replace(queue.settings, limit=arrival.concurrency), now)
 
 
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:

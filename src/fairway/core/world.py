@@ -59,7 +59,9 @@ class Live:
 class Worker:
     """One life of one worker process, as long as its lease lasts."""
 
-    __slots__ = ("about", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live", "spec")
+    __slots__ = (
+        "about", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live", "refusing", "spec",
+    )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
         self.spec = spec
@@ -68,6 +70,7 @@ class Worker:
         self.free = 0  # units of slots
         self.connected = False
         self.draining = False
+        self.refusing = False  # it handed back what it had not started: nothing more before its next beat
         self.heard_at = mono
         self.joined_at = 0
         self.about: dict[str, object] = {}

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairway.core.model import Timers
@@ -30,8 +30,8 @@ class NodeOptions:
     worker: bool = True
     async_per_slot: int = 100
     data_dir: Path | None = None
-    leader_ttl: float = 5.0
-    timers: Timers = field(default_factory=Timers)
+    leader_ttl: float = field(default_factory=lambda: 5.0 * time_scale())
+    timers: Timers = field(default_factory=lambda: scaled_timers(time_scale()))
 
     def check(self) -> None:
         """Refuse what cannot work."""
@@ -75,3 +75,21 @@ class NodeOptions:
             return self.name
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname().split(".")[0]) or "node"
         return f"{host[:48]}-{secrets.token_hex(2)}"
+
+
+def time_scale() -> float:
+    """Return the factor for all timers together: `FAIRWAY_TIME_SCALE`, for tests; 1 if not set."""
+    text = os.environ.get("FAIRWAY_TIME_SCALE", "1")
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not 0.01 <= scale <= 100:
+        raise InvalidRequest(f"FAIRWAY_TIME_SCALE {text!r} must be a number from 0.01 to 100")
+    return scale
+
+
+def scaled_timers(scale: float) -> Timers:
+    """Return the usual timers, all longer or shorter by one factor."""
+    usual = Timers()
+    return replace(usual, beat=usual.beat * scale, lease=usual.lease * scale)

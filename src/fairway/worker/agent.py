@@ -124,7 +124,7 @@ class Agent:
             except* (Disconnected, OSError, TimeoutError) as group:
                 if self.connected.is_set():
                     pause = FIRST_PAUSE
-                log.info("no connection", extra={"reason": str(group.exceptions[0])})
+                log.warning("no connection, trying again: %s", group.exceptions[0])
             self.connected.clear()
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -195,6 +195,8 @@ class Agent:
     async def _keep_beating(self, transport: Transport) -> None:
         while True:
             await asyncio.sleep(self._beat_seconds)
+            if self._left.is_set():  # a goodbye is the last word
+                return
             await transport.send([Beat(self._holds(), passing_facts())])
 
     def _holds(self) -> list[Held]:

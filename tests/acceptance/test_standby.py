@@ -1,0 +1,32 @@
+"""A second node on the same file stands by, and takes over when the first is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.running import RunningNode
+
+
+def test_the_standby_takes_over_and_runs_what_waited(tmp_path: Path) -> None:
+    first = RunningNode(tmp_path / "a", "--name", "first", "--no-worker")
+    second = RunningNode(tmp_path / "b", "--name", "second")
+    for node in (first, second):
+        node.folder.mkdir()
+        node.database = tmp_path / "shared.db"
+    with first:
+        second.start()
+        try:
+            while second.http.get("/v1/cluster").json()["leader"] != "first":
+                pass
+            assert second.http.get("/v1/queues").status_code == 503
+            job = second.submit(work={"adapter": "command", "run": [["true"]]})  # submits work everywhere
+            assert second.job(job, wait="20s")["state"] == "succeeded"  # its worker joined the leader
+            assert second.http.get("/v1/cluster").json()["term"] == 1
+            first.kill()
+            second.until_ready()
+            cluster = second.http.get("/v1/cluster").json()
+            assert (cluster["leader"], cluster["term"]) == ("second", 2)
+            after = second.submit(work={"adapter": "command", "run": [["true"]]})
+            assert second.job(after, wait="20s")["state"] == "succeeded"
+        finally:
+            second.stop()
