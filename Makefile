@@ -87,9 +87,9 @@ bench-memory: setup ## Send 1,000,000 jobs through one node and watch its memory
 
 lock: ## Resolve requirements.lock anew from pyproject.toml.
 	@[ -x $(BIN)/uv ] || { echo "run make setup first" >&2; exit 1; }
-	@printf 'hatchling>=1.27\neditables>=0.5\nuv>=0.5\ntypes-psutil>=6\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --extra test --extra gates --extra bench \
-	  $(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml -
+	  $(if $(UPGRADE),--upgrade) --output-file requirements.lock pyproject.toml
 	@! grep -n '://' requirements.lock
 
 fmt: setup ## Format the code and mend what the linter can.

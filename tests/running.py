@@ -64,13 +64,14 @@ class RunningNode:
                 cwd=ROOT,
             )
 
-    def until_ready(self, seconds: float = 30) -> float:
-        """Wait until a leader answers; return how long it took."""
+    def until_ready(self, seconds: float = 30, leading: bool = True) -> float:
+        """Wait until it answers and a leader is known, itself by default; return how long it took."""
         assert self.process is not None
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             try:
-                if self.http.get("/readyz", timeout=2).status_code == 200 and self._leads():
+                ready = self.http.get("/readyz", timeout=2).status_code == 200
+                if ready and (self._leads() or not leading):
                     return time.monotonic() - began
             except httpx.TransportError:
                 if self.process.poll() is not None:

@@ -94,6 +94,7 @@ def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
         _rules(spec),
         payload,
         None if spec.unique is None else check_text(spec.unique, "unique"),
+        spec.concurrency,
     )
 
 

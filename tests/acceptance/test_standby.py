@@ -16,8 +16,7 @@ def test_the_standby_takes_over_and_runs_what_waited(tmp_path: Path) -> None:
     with first:
         second.start()
         try:
-            while second.http.get("/v1/cluster").json()["leader"] != "first":
-                pass
+            second.until_ready(leading=False)
             assert second.http.get("/v1/queues").status_code == 503
             job = second.submit(work={"adapter": "command", "run": [["true"]]})  # submits work everywhere
             assert second.job(job, wait="20s")["state"] == "succeeded"  # its worker joined the leader

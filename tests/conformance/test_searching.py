@@ -237,7 +237,7 @@ async def test_a_junk_cursor_is_refused(store: Store, cursor: str) -> None:
         Term("queue", "=", ()),
         Term("queue", "=", tuple(str(n) for n in range(101))),
         Term("queue", "=", ("a*a*a*a*a*a*a*a*a*b",)),
-        Term("queue", "=", ("x" * 501,)),
+        Term("queue", "=", ("x" * 2001,)),
         Term("args.", "=", ("x",)),
         Term('args.a"b', "=", ("x",)),
         Term("kwargs.a\\b", "=", ("x",)),

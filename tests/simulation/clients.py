@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway.core import events as happened
@@ -28,6 +29,7 @@ FATES = (
     ("error",), ("crashed", "ok"), ("crashed",), ("permanent",), ("retry_after", "ok"), ("timeout",),
 )  # fmt: skip
 PATIENCE = 3.0
+Answer = Callable[[Reply | None], None]
 
 
 @dataclass(frozen=True)
@@ -237,17 +239,11 @@ class Clients:
     def heal(self) -> None:
         """Undo what people did, and do not rest until it is answered."""
         for path in QUEUES:
-            self._insist(
-                lambda answer, path=path: happened.QueueAsked(
-                    answer, path, {"limit": 2, "paused": False}, False
-                )
-            )
+            self._insist(partial(_open_queue, path))
         for worker in self.simulation.workers:
-            self._insist(
-                lambda answer, name=worker.name: happened.WorkerAsked(answer, name, ("**",), False)
-            )  # fmt: skip
+            self._insist(partial(_free_worker, worker.name))
 
-    def _insist(self, make: Callable[[Callable[[Reply | None], None]], happened.CoreEvent]) -> None:
+    def _insist(self, make: Callable[[Answer], happened.CoreEvent]) -> None:
         self.asking += 1
         answered = [False]
 
@@ -264,3 +260,11 @@ class Clients:
                 self.world.after(1.0, ask)
 
         ask()
+
+
+def _open_queue(path: str, answer: Answer) -> happened.CoreEvent:
+    return happened.QueueAsked(answer, path, {"limit": 2, "paused": False}, False)
+
+
+def _free_worker(name: str, answer: Answer) -> happened.CoreEvent:
+    return happened.WorkerAsked(answer, name, ("**",), False)

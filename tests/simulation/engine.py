@@ -155,7 +155,8 @@ class Leader:
         self.alive = False
         submits, self._submits = self._submits, []
         events, self._events = self._events, []
-        _fail(submits, [Reply(event.ticket) for event in events if hasattr(event, "ticket")])
+        tickets = [getattr(event, "ticket", None) for event in events]
+        _fail(submits, [Reply(ticket) for ticket in tickets if ticket is not None])
         for answers in self._people.values():
             for answer in answers:
                 answer(None)
@@ -181,11 +182,9 @@ class Leader:
     def _renew(self) -> None:
         """Beat; whoever cannot for too long no longer trusts itself."""
         now = self.world.mono
-        if not self.simulation.store_down() and not self.store.apply_renew(
-            self.term, self.reign.holder, False
-        ):
-            return self._give_up("is told that its term is over")
         if not self.simulation.store_down():
+            if not self.store.apply_renew(self.term, self.reign.holder, asleep=False):
+                return self._give_up("is told that its term is over")
             self.reign.renewed(now)
         if not self.reign.trusts_itself(now):
             return self._resign("no longer trusts itself")
@@ -268,12 +267,8 @@ class Leader:
     def _act(self, plan: Plan, submits: Sequence[Submit], receipt: Receipt) -> None:
         now = self.world.now()
         if receipt.refused:
-            arrivals = {
-                job.id: arrival_of(job)
-                for submit in submits
-                for one in submit.submissions
-                for job in one.jobs
-            }
+            submitted = [job for submit in submits for one in submit.submissions for job in one.jobs]
+            arrivals = {job.id: arrival_of(job) for job in submitted}
             self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
             self._rung = True
         if receipt.begun:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import endings, fleet
+from fairway.core import endings, fleet, retries
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
@@ -139,7 +139,7 @@ def start_before_begin() -> Any:
 
 def requeue_of_at_most_once() -> Any:
     """A lost worker's at-most-once job runs again."""
-    real = endings.judge
+    real = retries.judge
 
     def judge(kind: str, *words: Any, once: bool, **more: Any) -> Judgement:
         return real(kind, *words, once=once and kind != "lost", **more)
@@ -149,7 +149,7 @@ def requeue_of_at_most_once() -> Any:
 
 def crashes_not_counted() -> Any:
     """A job whose child or worker died runs again, however often."""
-    real = endings.judge
+    real = retries.judge
 
     def judge(kind: str, rules: Any, ledger: Any, *, once: bool, **more: Any) -> Judgement:
         if kind in ("crashed", "lost") and not once and not more["cancelling"]:

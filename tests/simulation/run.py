@@ -156,7 +156,7 @@ def check_seed(seed: int, mix: Mix | None = None) -> str:
 
 
 def shrink(seed: int, mix: Mix) -> Mix:
-    """Return the smallest variant of a failing world that still fails: fewer faults, less time, fewer jobs."""
+    """Return the smallest variant of a failing world that still fails: fewer faults, jobs, seconds."""
     changed = True
     while changed:
         changed = False

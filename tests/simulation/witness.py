@@ -239,7 +239,7 @@ class Witness:
 
     def _check_fences(self, plan: Plan) -> None:
         """Every end names the attempt that is live."""
-        for one in (*plan.batch.ends, *plan.batch.returns):
+        for one in _endings(plan):
             row = self.rows.get(one.job)
             live = row is not None and row.state is State.RUNNING
             fits = row is not None and (row.attempt, row.incarnation) == (one.attempt, one.incarnation)
@@ -293,10 +293,10 @@ class Witness:
         self.require(fine, 10, f"job {job.id} has {crashes} crashes of {most}")
 
     def _check_ends(self, term: int, plan: Plan, before: dict[int, Row], mono: float) -> None:
-        ended = Counter(one.job for one in (*plan.batch.ends, *plan.batch.drops))
+        ended = Counter([*(end.job for end in plan.batch.ends), *(drop.job for drop in plan.batch.drops)])
         for job, times in ended.items():
             self.require(times == 1, 11, f"job {job} gets {times} verdicts in one commit")
-        for one in (*plan.batch.ends, *plan.batch.returns):
+        for one in _endings(plan):
             key = (one.job, one.attempt)
             self.require(key not in self.over, 11, f"{one.job}:{one.attempt} ends twice")
             self.over.add(key)
@@ -342,7 +342,7 @@ class Witness:
         batch = plan.batch
         self._told_just("job.begun", [one.job for one in receipt.begun], told)
         self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)
-        resolved = [event for event in told if not (event.detail or {}).get("reason") == "resolved"]
+        resolved = [event for event in told if (event.detail or {}).get("reason") != "resolved"]
         dropped = [one.job for one in batch.drops if one.job not in refused]
         self._told_just("job.ended", [*(one.job for one in batch.ends), *dropped], resolved)
 
@@ -420,6 +420,10 @@ def _row_of(job: StoredJob) -> Row:
     state = State.QUEUED if job.state is State.SCHEDULED else job.state
     line = (job.queue, job.adapter, job.task, job.tags, job.delivery, job.priority)
     return Row(
-        state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries, job.crashes,
-        job.losses,
+        state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries,
+        job.crashes, job.losses,
     )  # fmt: skip
+
+
+def _endings(plan: Plan) -> list[End | Return]:
+    return [*plan.batch.ends, *plan.batch.returns]

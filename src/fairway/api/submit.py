@@ -40,7 +40,6 @@ async def submit_one(call: Call) -> Answer:
     spec: JobSpec = call.body
     now = time.time_ns() // 1000
     job = new_job(spec, call.ids.one(), now)
-    await _set_limits(call, [spec])
     accepted = await _submit(call, [job])
     job_id = accepted.ids[0]
     location = (b"location", f"/v1/jobs/{show(job_id)}".encode())
@@ -54,7 +53,6 @@ async def submit_many(call: Call) -> Answer:
     bulk: Bulk = call.body
     now = time.time_ns() // 1000
     jobs = _new_jobs(bulk.jobs, call.ids.take(len(bulk.jobs)), now)
-    await _set_limits(call, bulk.jobs)
     accepted = await _submit(call, jobs)
     return answer_json({"ids": [show(job_id) for job_id in accepted.ids]})
 
@@ -75,13 +73,6 @@ def _name_index(error: CallerError, index: int) -> NoReturn:
     raise InvalidRequest(
         f"jobs[{index}]: {error.detail}", code=error.code, field=field, status=error.status
     ) from None
-
-
-async def _set_limits(call: Call, specs: Sequence[JobSpec]) -> None:
-    """Set the limits that came with jobs, before them: none may begin above the limit it brought."""
-    limits = {spec.queue: spec.concurrency for spec in specs if spec.concurrency is not None}
-    for queue, limit in limits.items():
-        await call.desk.set_queue(queue, {"limit": limit}, replace=False)
 
 
 async def _submit(call: Call, jobs: Sequence[NewJob]) -> Accepted:

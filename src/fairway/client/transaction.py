@@ -23,6 +23,7 @@ from fairway.client.channel import Job, first_state
 from fairway.client.request import JobRequest
 from fairway.errors import Conflict, InvalidRequest
 from fairway.ids import IdMaker, show
+from fairway.places import sqlite_file
 from fairway.spec import new_job, read_spec
 from fairway.store import NewJob, Submission
 
@@ -53,14 +54,8 @@ def claim(file: Path, library: str) -> None:
 
 
 def path_of(database: str) -> Path:
-    """Return the file of `sqlite:///path/file.db`, or of a plain path."""
-    scheme, separator, rest = database.partition("://")
-    if separator and scheme != "sqlite":
-        raise InvalidRequest(f"{scheme}:// cannot be used directly yet; use App(url=...)", field="database")
-    path = rest.removeprefix("/") if separator else database
-    if not path:
-        raise InvalidRequest(f"{database!r} names no file; write sqlite:///path/file.db", field="database")
-    return Path(path).expanduser().resolve()
+    """Return the file of a database address, as the one path it has."""
+    return sqlite_file(database).expanduser().resolve()
 
 
 def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
@@ -95,8 +90,6 @@ def _insert(connection: Any, requests: Sequence[JobRequest[Any]], file: Path) ->
 
 
 def _new_job(request: JobRequest[Any], number: int, now: int) -> NewJob:
-    if "concurrency" in request.options:
-        raise InvalidRequest("concurrency= needs a node; use App(url=...)", field="concurrency")
     spec = read_spec(msgspec.json.decode(msgspec.json.encode(request.body())))
     return new_job(spec, number, now)
 

@@ -28,10 +28,7 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
     elif world.tree.remove(ask.job, now.wall):
         outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled before it began"))
-        batch = world.plan.batch
-        # Drops are written before edits: an edit of the same batch would not find the job any more.
-        batch.edits = [edit for edit in batch.edits if edit.job != ask.job.job]
-        batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
+        world.plan.batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
         world.counts.cancelled += 1
         _tell_job(world, "job.ended", ask.job.job, ask.job.queue, State.CANCELLED, ask.job.shape.task, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelled"))

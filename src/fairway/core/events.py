@@ -81,6 +81,12 @@ class Gone(NamedTuple):
     incarnation: str
 
 
+class Drained(NamedTuple):
+    """A worker takes no more."""
+
+    incarnation: str
+
+
 class Renewed(NamedTuple):
     """A worker beats and names what it holds."""
 
@@ -176,7 +182,8 @@ class WorkerAsked(NamedTuple):
 
 
 CoreEvent = (
-    Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound | Joined | Left | Gone | Renewed
-    | Reported | HandedBack | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
+    Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
+    | Joined | Left | Gone | Drained | Renewed | Reported | HandedBack
+    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
     | QueueAsked | QueueDropAsked | WorkerAsked
 )  # fmt: skip

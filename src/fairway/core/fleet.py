@@ -69,6 +69,13 @@ def leave(world: World, incarnation: str) -> None:
         worker.connected = False
 
 
+def drain(world: World, incarnation: str) -> None:
+    """A worker takes no more; what it holds it finishes or hands back."""
+    worker = world.workers.get(incarnation)
+    if worker is not None:
+        worker.draining = True
+
+
 def bury(world: World, incarnation: str, why: str, now: Moment) -> None:
     """A worker is dead for sure, or its lease is over: its attempts are lost."""
     worker = world.workers.pop(incarnation, None)

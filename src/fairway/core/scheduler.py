@@ -168,6 +168,10 @@ def _gone(world: World, event: happened.Gone, now: Moment) -> None:
     fleet.bury(world, event.incarnation, "its worker is gone", now)
 
 
+def _drained(world: World, event: happened.Drained, now: Moment) -> None:
+    fleet.drain(world, event.incarnation)
+
+
 # --- people --------------------------------------------------------------------------------------------
 def _revive_asked(world: World, event: happened.ReviveAsked, now: Moment) -> None:
     world.plan.batch.revives.append(Revive(event.job, now.wall, now.wall))
@@ -200,6 +204,7 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.Joined: _joined,
     happened.Left: _left,
     happened.Gone: _gone,
+    happened.Drained: _drained,
     happened.Renewed: _renewed,
     happened.Reported: _reported,
     happened.HandedBack: _handed_back,

@@ -128,7 +128,7 @@ class Node:
                 "workers": float(sum(worker.connected for worker in world.workers.values())),
                 "commits_total": float(self.engine.commits),
             }
-            counts = world.counts
+            counts = self.engine.counts
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
         return numbers

@@ -14,11 +14,11 @@ from fairway.clock import moment, wall
 from fairway.core import events as happened
 from fairway.core import explain as explaining
 from fairway.core.disciplines import DISCIPLINES
-from fairway.core.lifecycle import ENDED, State
+from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import SLOT, Arrival, shape_of
 from fairway.core.plan import Reply
 from fairway.core.tree import Queue
-from fairway.core.world import Worker
+from fairway.core.world import Worker, World
 from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerPort, WorkerView
 from fairway.errors import Conflict, InvalidRequest, NoLeader, NotFound
 from fairway.ids import show
@@ -79,7 +79,10 @@ class NodeDesk:
         return await self.store.search(query, now=wall(), sort=sort, limit=limit, cursor=cursor)
 
     async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
-        return [self._standing(job) for job in jobs]
+        engine = self._node.engine
+        if engine is None or not any(job.state in WAITING for job in jobs):
+            return [None] * len(jobs)
+        return await _in_time(engine.look(lambda world: [_standing(world, job) for job in jobs]))
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
@@ -135,8 +138,10 @@ class NodeDesk:
 
     # --- queues ----------------------------------------------------------------------------------
     async def queues(self) -> list[QueueView]:
-        tree = self._leader().core.world.tree
-        return [_show_queue(queue, wall()) for path, queue in sorted(tree.queues.items()) if path]
+        def read(world: World) -> list[QueueView]:
+            return [_show_queue(queue, wall()) for path, queue in sorted(world.tree.queues.items()) if path]
+
+        return await _in_time(self._leader().look(read))
 
     async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
         discipline = changes.get("discipline")
@@ -147,21 +152,27 @@ class NodeDesk:
             )
         engine = self._leader()
         await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
-        return _show_queue(engine.core.world.tree.grow(path), wall())
+        return await _in_time(engine.look(lambda world: _show_queue(world.tree.grow(path), wall())))
 
     async def delete_queue(self, path: str) -> None:
         await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path))
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
-        queue = self._leader().core.world.tree.find(path)
-        if queue is None or not queue.path:
+        def read(world: World) -> list[int] | None:
+            queue = world.tree.find(path)
+            return None if queue is None or not queue.path else list(queue.own.order(wall(), most))
+
+        found = await _in_time(self._leader().look(read))
+        if found is None:
             raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
-        return list(queue.own.order(wall(), most))
+        return found
 
     # --- workers and nodes -----------------------------------------------------------------------
     async def workers(self) -> list[WorkerView]:
-        world, now = self._leader().core.world, moment().mono
-        views = [_show_worker(worker, now) for worker in world.workers.values()]
+        def read(world: World) -> list[WorkerView]:
+            return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
+
+        views = await _in_time(self._leader().look(read))
         return sorted(views, key=lambda view: (view.name, view.joined_at))
 
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
@@ -209,17 +220,6 @@ class NodeDesk:
             raise NoLeader(self._node.no_leader_detail())
         return self._node.engine
 
-    def _standing(self, job: StoredJob) -> Standing | None:
-        engine = self._node.engine
-        if engine is None or job.state in ENDED or job.state is State.RUNNING:
-            return None
-        world, arrival, now = engine.core.world, arrival_of_stored(job), wall()
-        why = explaining.explain(world, arrival, now)
-        return Standing(
-            Waiting(why.reason, why.detail, why.on) if why else None,
-            explaining.position(world, arrival, now),
-        )
-
     async def _change(
         self, job: int, make: Callable[[StoredJob], Callable[[Any], happened.CoreEvent]]
     ) -> StoredJob:
@@ -262,6 +262,15 @@ async def _in_time(awaitable: Awaitable[T]) -> T:
 def _problem(reply: Reply) -> Exception:
     code, detail = reply.error or ("conflict", "")
     return NotFound(detail, code=code) if code == "not_found" else Conflict(detail, code=code)
+
+
+def _standing(world: World, job: StoredJob) -> Standing | None:
+    if job.state not in WAITING:
+        return None
+    arrival, now = arrival_of_stored(job), wall()
+    why = explaining.explain(world, arrival, now)
+    waiting = Waiting(why.reason, why.detail, why.on) if why else None
+    return Standing(waiting, explaining.position(world, arrival, now))
 
 
 def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, int | None]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ from fairway.core import events as happened
 from fairway.core.model import Arrival, Timers, shape_of
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
+from fairway.core.world import Counts, World
 from fairway.errors import Busy, Deposed, StoreUnavailable
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
@@ -33,6 +35,8 @@ from fairway.node.ports import Hosting, Port
 from fairway.store import Accepted, LogLine, NewJob, Receipt, Store, StoredJob, Submission
 
 log = logging.getLogger("fairway.engine")
+
+T = TypeVar("T")
 
 COMMIT_TRIES = 4
 LOG_LINES_MOST = 20_000
@@ -58,6 +62,9 @@ class Engine:
         self._log_lines: list[LogLine] = []
         self._log_filled = asyncio.Event()
         self._stopping = False
+        self._stepping = False
+        self._looks: list[tuple[Callable[[World], Any], asyncio.Future[Any]]] = []
+        self.counts = Counts()  # as of the last commit
         self._backlog = store.waiting_jobs()
         self.loading = True
         self.commits = 0
@@ -88,6 +95,14 @@ class Engine:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._resolutions.setdefault(job, []).append(answer)
         self._inbox.put(happened.ResolveAsked(job, state, outcome))
+        return await answer
+
+    async def look(self, read: Callable[[World], T]) -> T:
+        """Read the core when all it knows is committed: nobody is told before."""
+        if not self._stepping:
+            return read(self.core.world)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._looks.append((read, answer))
         return await answer
 
     def look_again(self) -> None:
@@ -141,7 +156,18 @@ class Engine:
         await self._step()
 
     async def _step(self) -> float | None:
-        """Write, act, tell: once."""
+        """Take in, plan, write, act, tell: once."""
+        self._stepping = True
+        wake_at = await self._write_act_tell()
+        self._stepping = False
+        looks, self._looks = self._looks, []
+        for read, answer in looks:
+            if not answer.done():
+                answer.set_result(read(self.core.world))
+        self.counts = replace(self.core.world.counts)
+        return wake_at
+
+    async def _write_act_tell(self) -> float | None:
         await self._take_arrivals()
         await self._load_backlog()
         events, submits = self._inbox.take()
@@ -293,7 +319,7 @@ class Engine:
             *(future for futures in self._revivals.values() for future in futures),
             *(future for futures in self._resolutions.values() for future in futures),
         ]
-        for future in waiting:
+        for future in (*waiting, *(answer for _, answer in self._looks)):
             if not future.done():
                 future.set_exception(error)
 

@@ -70,6 +70,8 @@ class Port:
                 )
             case wire.Logs(pieces):
                 self._keep_log([LogLine(*piece) for piece in pieces])
+            case wire.Draining():
+                self._inbox.put(happened.Drained(self.incarnation))
             case wire.Goodbye():
                 self._inbox.put(happened.Gone(self.incarnation))
                 self.close()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fairway.core.lifecycle import ENDED, State
 from fairway.errors import InvalidRequest
 from fairway.ids import find_id
+from fairway.names import check_glob
 from fairway.query import Query, Term
-from fairway.stores.globs import check_glob
 from fairway.times import MICRO, parse_duration
 
 NUMBERS = ("priority", "attempt", "tries", "crashes", "generation")
@@ -128,7 +128,7 @@ def fold(text: str) -> str:
 
 
 def _read_equal(term: Term) -> Condition:
-    patterns = tuple(check_glob(value) for value in term.values)
+    patterns = tuple(check_glob(value, term.field or "text") for value in term.values)
     if term.field == "state":
         return InStates(frozenset().union(*(_states(value) for value in patterns)))
     if term.field == "id":

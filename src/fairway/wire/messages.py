@@ -103,6 +103,10 @@ class Logs(Message, tag="logs", frozen=True):
     pieces: list[LogPiece]
 
 
+class Draining(Message, tag="draining", frozen=True):
+    """I take no more; what I hold I finish or hand back."""
+
+
 class Goodbye(Message, tag="goodbye", frozen=True):
     """I hold nothing any more and go."""
 
@@ -150,5 +154,5 @@ class Refusal(Message, tag="refusal", frozen=True):
     detail: str
 
 
-FromWorker = Hello | Beat | Results | HandBack | Logs | Goodbye
+FromWorker = Hello | Beat | Results | HandBack | Logs | Draining | Goodbye
 ToWorker = Welcome | Begin | Stop | Acks | Refusal

@@ -35,6 +35,7 @@ from fairway.wire.messages import (
     Assignment,
     Beat,
     Begin,
+    Draining,
     Goodbye,
     Held,
     Hello,
@@ -289,6 +290,7 @@ class Agent:
     async def close(self, grace_seconds: float = 3.0) -> list[Key]:
         """Stop within the grace and two seconds; return the attempts the node may not know about."""
         self._closing = True
+        await self._say_draining()
         await asyncio.gather(*(adapter.close(grace_seconds) for adapter in self._adapters.values()))
         await self._leave()
         if self._running is not None and not self._running.done():
@@ -296,6 +298,12 @@ class Agent:
             await asyncio.wait([self._running], timeout=1.5)
         await self.warden.close()
         return [*self._held, *self._outbox.results]
+
+    async def _say_draining(self) -> None:
+        if self._transport is not None:
+            with contextlib.suppress(Disconnected, OSError, TimeoutError):
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self._transport.send([Draining()])
 
     async def _leave(self) -> None:
         """Wait a moment until the node has heard everything."""

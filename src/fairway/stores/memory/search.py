@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fairway.core.globs import glob_match, is_glob
 from fairway.core.lifecycle import State
 from fairway.query import Query
 from fairway.store import Page, StoredJob
@@ -25,7 +26,6 @@ from fairway.stores.conditions import (
     fold,
     read_query,
 )
-from fairway.stores.globs import is_glob, matches
 from fairway.stores.paging import MOST_COUNTED, check_limit, read_cursor, read_sort, write_cursor
 
 _compare: dict[str, Callable[[Any, Any], bool]] = {"=": eq, ">": gt, ">=": ge, "<": lt, "<=": le}
@@ -87,12 +87,12 @@ def _holds(job: StoredJob, condition: Condition) -> bool:
 
 
 def _alike(text: str, patterns: Sequence[str]) -> bool:
-    return any(matches(one, text) if is_glob(one) else one == text for one in patterns)
+    return any(glob_match(one, text) if is_glob(one) else one == text for one in patterns)
 
 
 def _has(text: str, patterns: Sequence[str]) -> bool:
     text = fold(text)
-    return any(matches(one, text) if is_glob(one) else one in text for one in patterns)
+    return any(glob_match(one, text) if is_glob(one) else one in text for one in patterns)
 
 
 def _error_parts(job: StoredJob, *names: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from fairway.core.globs import is_glob
 from fairway.core.lifecycle import State
 from fairway.errors import Busy
 from fairway.query import Query
@@ -30,7 +31,6 @@ from fairway.stores.conditions import (
     TextIs,
     read_query,
 )
-from fairway.stores.globs import is_glob
 from fairway.stores.paging import MOST_COUNTED, Position, check_limit, read_cursor, read_sort, write_cursor
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.rows import CODES, RUNNING, WAITING, stored_from

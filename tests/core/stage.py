@@ -1,0 +1,103 @@
+"""A core on a stage: a clock by hand, and a store that says yes to every begin.
+
+Tests of the core's parts drive it in words: workers join, jobs arrive, `step` makes a plan and confirms
+its begins as a store would.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairway.core import events as happened
+from fairway.core.model import Arrival, Held, Moment, Result, Rules, Shape, TaskInfo, Timers, WorkerSpec
+from fairway.core.plan import Begun, Plan
+from fairway.core.scheduler import Core
+from fairway.core.world import Live, Worker
+
+WALL = 1_800_000_000_000_000
+COMMAND = Shape("command")
+
+
+def task(name: str, *tags: str, once: bool = False) -> Shape:
+    """Return the shape of a Python task."""
+    return Shape("python", name, tags, once)
+
+
+@dataclass
+class Stage:
+    """One core with its clock and the attempts it has begun."""
+
+    core: Core = field(default_factory=lambda: Core(Timers()))
+    mono: float = 1000.0
+    rules: Rules = field(default_factory=Rules)
+    attempts: Counter[int] = field(default_factory=Counter)
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Moment:
+        return Moment(WALL + int((self.mono - 1000.0) * 1e6), self.mono)
+
+    def absorb(self, event: happened.CoreEvent) -> None:
+        self.core.absorb(event, self.now)
+
+    def join(
+        self, name: str, slots: int = 1, *, holds: tuple[Held, ...] = (), results: tuple[Result, ...] = (),
+        predecessor: str | None = None, **more: Any,
+    ) -> str:  # fmt: skip
+        """Let a worker connect; returns its incarnation, which is its name unless given."""
+        more = {"adapters": frozenset({"command", "python"}), "tasks": (TaskInfo("t"),), **more}
+        incarnation = str(more.pop("incarnation", name))
+        spec = WorkerSpec(name, incarnation, slots, **more)
+        self.absorb(happened.Joined(spec, holds, results, predecessor, 0.0, {}))
+        return incarnation
+
+    def submit(
+        self, *jobs: int, queue: str = "q", shape: Shape = COMMAND, priority: int = 0, delay: float = 0.0
+    ) -> None:
+        """Let jobs arrive, one microsecond after the other."""
+        for job in jobs:
+            place = self.now.wall + int(delay * 1e6) + len(self.arrivals)
+            self.arrivals[job] = Arrival(job, queue, None, priority, shape, place)
+            self.absorb(happened.Submitted([self.arrivals[job]]))
+        self.mono += 0.000_1
+
+    def set(self, path: str, **changes: Any) -> None:
+        """Change a queue's settings."""
+        self.absorb(happened.QueueAsked("ticket", path, changes, False))
+
+    def step(self, seconds: float = 0.0) -> Plan:
+        """Let time pass, make a plan and confirm its begins."""
+        self.mono += seconds
+        plan = self.core.plan(self.now)
+        begun = []
+        for begin in plan.batch.begins:
+            self.attempts[begin.job] += 1
+            attempt = self.attempts[begin.job]
+            begun.append(Begun(begin.job, attempt, 0, 0, 0, (), self.rules, None, b"{}"))
+        self.absorb(happened.Started(begun))
+        return plan
+
+    def begun(self, seconds: float = 0.0) -> list[int]:
+        """Step and return the jobs that began, in order."""
+        return [begin.job for begin in self.step(seconds).batch.begins]
+
+    def finish(self, *jobs: int, kind: str = "ok", seconds: float = 1.0) -> None:
+        """Let the workers of these jobs report."""
+        for job in jobs:
+            live = self.live[job]
+            result = Result(job, live.attempt, kind, b"1" if kind == "ok" else b'{"type":"E"}', seconds)
+            self.absorb(happened.Reported(live.incarnation, [result], 0.5))
+
+    def beat(self, incarnation: str, *jobs: int) -> None:
+        """Let a worker beat and name these jobs."""
+        self.absorb(happened.Renewed(incarnation, [Held(job, self.attempts[job]) for job in jobs], {}))
+
+    @property
+    def live(self) -> dict[int, Live]:
+        return self.core.world.live
+
+    @property
+    def workers(self) -> dict[str, Worker]:
+        return self.core.world.workers
