@@ -271,14 +271,18 @@ async def test_a_refused_submission_never_existed(stage: Stage) -> None:
         events=[
             told("job.submitted", 2),
             told("job.submitted", 3),
-            told("job.begun", 2),
-            told("job.begun", 3),
         ],
     )
     assert (receipt.refused, receipt.accepted[0].ids) == ([2], [1, 3])
     assert [begun.job for begun in receipt.begun] == [3, 5]
     assert await stage.store.find_job(2) is None
-    assert [one.event.job for one in await stage.store.events_after(0, -1)] == [3, 3]
+    events = [one.event for one in await stage.store.events_after(0, -1)]
+    assert events == receipt.told
+    assert [(event.kind, event.job, event.attempt) for event in events] == [
+        ("job.submitted", 3, 1),
+        ("job.begun", 3, 1),
+        ("job.begun", 5, 1),
+    ]
 
 
 async def test_a_commit_that_only_tells_of_refused_jobs_tells_nothing(stage: Stage) -> None:

@@ -30,14 +30,14 @@ class Stage:
     """One core with its clock and the attempts it has begun."""
 
     core: Core = field(default_factory=lambda: Core(Timers()))
-    mono: float = 1000.0
+    micros: int = 0  # since the curtain rose
     rules: Rules = field(default_factory=Rules)
     attempts: Counter[int] = field(default_factory=Counter)
     arrivals: dict[int, Arrival] = field(default_factory=dict)
 
     @property
     def now(self) -> Moment:
-        return Moment(WALL + int((self.mono - 1000.0) * 1e6), self.mono)
+        return Moment(WALL + self.micros, 1000.0 + self.micros / 1e6)
 
     def absorb(self, event: happened.CoreEvent) -> None:
         self.core.absorb(event, self.now)
@@ -58,10 +58,10 @@ class Stage:
     ) -> None:
         """Let jobs arrive, one microsecond after the other."""
         for job in jobs:
-            place = self.now.wall + int(delay * 1e6) + len(self.arrivals)
+            self.micros += 1
+            place = self.now.wall + int(delay * 1e6)
             self.arrivals[job] = Arrival(job, queue, None, priority, shape, place)
             self.absorb(happened.Submitted([self.arrivals[job]]))
-        self.mono += 0.000_1
 
     def set(self, path: str, **changes: Any) -> None:
         """Change a queue's settings."""
@@ -69,7 +69,7 @@ class Stage:
 
     def step(self, seconds: float = 0.0) -> Plan:
         """Let time pass, make a plan and confirm its begins."""
-        self.mono += seconds
+        self.micros += int(seconds * 1e6)
         plan = self.core.plan(self.now)
         begun = []
         for begin in plan.batch.begins:

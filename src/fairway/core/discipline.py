@@ -45,8 +45,11 @@ class Discipline(Protocol):
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         """Name the next due job among the shapes that fit, or None; changes nothing."""
 
-    def take(self, offer: Offer) -> None:
-        """Serve the offered job: it leaves, and is charged to its flow where that counts."""
+    def take(self, offer: Offer) -> int | None:
+        """Serve the offered job: it leaves, and is charged to its flow where that counts.
+
+        Returns the place of the job that stood behind it in its line, or None if there was none.
+        """
 
     def due(self, now: int) -> bool:
         """Say whether any job here is due."""

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 
 from fairway.core.discipline import Offer
 from fairway.core.model import SLOT, Moment, Shape
-from fairway.core.plan import Begin, Event
+from fairway.core.plan import Begin
 from fairway.core.tree import Queue
 from fairway.core.world import Live, Worker, World
 
@@ -110,9 +110,6 @@ def _begin(world: World, worker: Worker, queue: Queue, offer: Offer, size: int, 
     world.live[offer.job] = worker.live[offer.job] = live
     worker.free -= size
     spec, batch = worker.spec, world.plan.batch
-    batch.begins.append(Begin(offer.job, spec.incarnation, spec.name, now.wall))
-    batch.events.append(
-        Event("job.begun", now.wall, offer.job, queue.path, "running", None, spec.name, offer.shape.task)
-    )
+    batch.begins.append(Begin(offer.job, spec.incarnation, spec.name, now.wall, queue.path, offer.shape.task))
     world.counts.begun += 1
     return live

@@ -20,6 +20,8 @@ class Begin(NamedTuple):
     incarnation: str
     worker: str
     started_at: int
+    queue: str = ""  # the rest is for the event that tells of it
+    task: str = ""
 
 
 class End(NamedTuple):

@@ -118,7 +118,7 @@ class Tree:
 
     def take(self, queue: Queue, offer: Offer, now: int) -> None:
         """Begin the offered job: it leaves its line and counts against every limit above it."""
-        queue.own.take(offer)
+        behind = queue.own.take(offer)
         member: Queue = queue
         above: Queue | None = queue
         shut = False
@@ -133,13 +133,8 @@ class Tree:
                 del ring[member]  # who was served goes to the end
                 ring[member] = None
             member, above = above, above.parent
-        if not queue.own.due(now):
+        if behind is None or behind > now:
             self._rest(queue, now)
-            return
-        # What stood behind the job that left may be due later; other lines that are due do not tell.
-        upcoming = queue.own.next_due(now)
-        if upcoming is not None:
-            self._arm(queue, upcoming)
         if shut:
             self._settle(queue)
 

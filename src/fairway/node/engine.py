@@ -235,7 +235,7 @@ class Engine:
         _answer(plan.replies)
         self._tell_people(plan, receipt)
         if receipt.number is not None:
-            self._feed.tell(receipt.number, receipt.told)
+            self._feed.tell(receipt.told)
 
     def _tell_people(self, plan: Plan, receipt: Receipt) -> None:
         if plan.batch.revives:

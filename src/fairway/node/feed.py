@@ -1,21 +1,18 @@
 """Events for those who listen, and the ends that somebody waits for. Told only what is committed.
 
-The newest events are kept here, a bounded number; older ones are read from the store. A listener that falls
-behind reads the store until it has caught up: nobody's slowness holds memory.
+Nothing is kept here: a listener reads the store, which has every event in the commit it tells of, and sleeps
+until the next commit. So a listener that falls behind holds no memory, and none is told what is not stored.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
 from fairway.core.plan import Event
 from fairway.errors import InvalidRequest
 from fairway.store import NumberedEvent, Store
 
-KEPT_COMMITS = 1000
-KEPT_EVENTS = 20_000
 QUIET_SECONDS = 15.0
 
 
@@ -25,18 +22,12 @@ class Feed:
     def __init__(self, store: Store, poll_seconds: float = 0.25) -> None:
         self._store = store
         self._poll_seconds = poll_seconds
-        self._kept: deque[tuple[int, Sequence[Event]]] = deque()
-        self._count = 0
         self._told = asyncio.Event()
         self._waiters: dict[int, list[asyncio.Future[None]]] = {}
         self.live = False  # an engine tells us; else we poll
 
-    def tell(self, number: int, events: Sequence[Event]) -> None:
-        """Pass on what one commit made true."""
-        self._kept.append((number, events))
-        self._count += len(events)
-        while len(self._kept) > KEPT_COMMITS or self._count > KEPT_EVENTS:
-            self._count -= len(self._kept.popleft()[1])
+    def tell(self, events: Sequence[Event]) -> None:
+        """Wake those for whom one commit made something true."""
         told, self._told = self._told, asyncio.Event()
         told.set()
         if self._waiters:

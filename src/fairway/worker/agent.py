@@ -55,7 +55,7 @@ from fairway.worker.warden import Warden
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 100_000
+REMEMBERED = 50_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.7
@@ -316,7 +316,7 @@ class Agent:
 
 
 class Memory:
-    """Remembers the last attempts, at least 50,000 and at most 100,000, in two halves."""
+    """Remembers the last attempts, at least 25,000 and at most 50,000, in two halves."""
 
     def __init__(self) -> None:
         self._recent: set[Key] = set()

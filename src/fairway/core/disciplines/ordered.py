@@ -62,11 +62,15 @@ class Ordered:
             return None
         return Offer(best[2], chosen[0], chosen[1], None, best[1], chosen)
 
-    def take(self, offer: Offer) -> None:
+    def take(self, offer: Offer) -> int | None:
         key = (offer.shape, offer.priority)
         line = self._lines[key]
         line.pop()
-        self._left(key, line)
+        self._count -= 1
+        if line:
+            return line.first_place()
+        del self._lines[key]
+        return None
 
     def due(self, now: int) -> bool:
         return any(line.first_place() <= now for line in self._lines.values())

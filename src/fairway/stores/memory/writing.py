@@ -63,7 +63,7 @@ def commit(
             draft.queues[queue.path] = queue.settings
     for number in batch.taken:
         draft.arrivals.pop(number, None)
-    draft.events = told(batch.events, begun, refused)
+    draft.events = told(batch, begun, refused)
     return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, draft.keep(now))
 
 

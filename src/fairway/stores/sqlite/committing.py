@@ -61,7 +61,7 @@ def commit(
         begun = _begin(connection, batch.begins, refused)
         _save_queues(connection, batch)
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
-        events = told(batch.events, begun, refused)
+        events = told(batch, begun, refused)
         number = _tell(connection, events, now)
         return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, events, number)
 
@@ -173,7 +173,7 @@ def _begin(connection: apsw.Connection, begins: list[Begin], refused: frozenset[
         return []
     jobs = [begin.job for begin in begins]
     found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
-    _run(connection, "begin_jobs", begins)
+    _run(connection, "begin_jobs", [begin[:4] for begin in begins])
     return begun_from(found[job] for job in jobs)
 
 

@@ -32,7 +32,7 @@ def open_writer(path: Path) -> apsw.Connection:
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",
-            "cache_size = -65536",
+            "cache_size = -16384",
             "wal_autocheckpoint = 4000",
             "journal_size_limit = 67108864",
             "temp_store = MEMORY",
@@ -46,7 +46,7 @@ def open_reader(path: Path) -> apsw.Connection:
     with plain_errors(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-        connection.execute("PRAGMA query_only = 1; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA query_only = 1; PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY")
         return connection
 
 

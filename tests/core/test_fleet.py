@@ -1,0 +1,209 @@
+"""Workers come, beat, fall silent and go; their attempts are sent again, lost or left alone accordingly."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway.core import events as happened
+from fairway.core.lifecycle import State
+from fairway.core.model import Held, Moment, Result
+from fairway.core.plan import Plan, Resolve
+
+from .stage import COMMAND, Stage, task
+
+LEASE, BEAT = 10.0, 2.0
+
+
+def running(*jobs: int, once: bool = False, slots: int = 4) -> Stage:
+    """Return a stage whose worker `w` has begun these jobs, under a leader that is not new any more."""
+    stage = Stage()
+    stage.join("w", slots)
+    wait(stage, LEASE)
+    stage.submit(*jobs, shape=task("t", once=True) if once else COMMAND)
+    stage.step()
+    assert sorted(stage.live) == sorted(jobs)
+    stage.beat("w", *jobs)
+    return stage
+
+
+def wait(stage: Stage, seconds: float, naming: tuple[int, ...] = (), silent: bool = False) -> list[Plan]:
+    """Let a punctual leader plan every second; the worker beats unless it is silent."""
+    plans = []
+    for _ in range(int(seconds)):
+        if not silent:
+            stage.beat("w", *naming)
+        plans.append(stage.step(1.0))
+    return plans
+
+
+def returned(plans: list[Plan]) -> list[int]:
+    return [one.job for plan in plans for one in plan.batch.returns]
+
+
+# --- leases ----------------------------------------------------------------------------------------------
+def test_a_named_attempt_lives_as_long_as_its_worker_beats() -> None:
+    stage = running(1)
+    assert returned(wait(stage, 100, naming=(1,))) == []
+
+
+def test_a_silent_worker_loses_its_attempts_after_a_lease_and_no_sooner() -> None:
+    stage = running(1, 2)
+    assert returned(wait(stage, LEASE, silent=True)) == []
+    assert returned(wait(stage, 1, silent=True)) == [1, 2]
+    assert stage.workers == {}
+
+
+def test_an_attempt_that_is_never_named_is_lost_although_its_worker_beats() -> None:
+    stage = running(1, 2)
+    plans = wait(stage, LEASE + 2, naming=(2,))
+    assert returned(plans) == [1]
+    assert "w" in stage.workers
+
+
+def test_a_lost_at_most_once_job_is_unknown() -> None:
+    stage = running(1, once=True)
+    plans = wait(stage, LEASE + 2, silent=True)
+    assert [(end.job, end.state) for plan in plans for end in plan.batch.ends] == [(1, State.UNKNOWN)]
+
+
+def test_a_new_leader_expires_nothing_within_its_first_lease() -> None:
+    stage = Stage()
+    stage.join("w")
+    stage.submit(1)
+    assert stage.begun() == [1]
+    stage.workers["w"].heard_at -= 60.0  # found as it was, by a leader that has just been elected
+    assert returned(wait(stage, LEASE - 1, silent=True)) == []
+    assert returned(wait(stage, 2, silent=True)) == [1]
+
+
+def test_a_late_leader_expires_nothing_for_another_lease() -> None:
+    stage = running(1)
+    assert returned([stage.step(60.0)]) == []
+    assert returned(wait(stage, LEASE - 1, silent=True)) == []
+    assert returned(wait(stage, 2, silent=True)) == [1]
+
+
+def test_a_wall_clock_that_jumps_ends_no_lease() -> None:
+    stage = running(1)
+    ahead = Moment(stage.now.wall + 3_600_000_000, stage.now.mono + 1)
+    assert stage.core.plan(ahead).batch.returns == []
+
+
+def test_a_worker_surely_dead_loses_its_attempts_at_once() -> None:
+    stage = running(1)
+    stage.absorb(happened.Gone("w"))
+    assert returned([stage.step()]) == [1]
+
+
+def test_a_predecessor_is_buried_at_once() -> None:
+    stage = running(1)
+    stage.join("w", incarnation="w.2", predecessor="w")
+    plan = stage.step()
+    assert returned([plan]) == [1]
+    assert [(begin.job, begin.incarnation) for begin in plan.batch.begins] == [(1, "w.2")]
+
+
+def test_a_connection_that_broke_costs_nothing_within_the_lease() -> None:
+    stage = running(1)
+    stage.absorb(happened.Left("w"))
+    assert returned(wait(stage, 5, silent=True)) == []
+    stage.join("w", 4, holds=(Held(1, 1),))
+    assert returned(wait(stage, 20, naming=(1,))) == []
+
+
+# --- coming back -----------------------------------------------------------------------------------------
+def test_a_begin_that_is_not_named_on_connecting_is_sent_again() -> None:
+    stage = running(1, 2, 3)
+    stage.join("w", 4, holds=(Held(2, 1),))
+    plan = stage.step()
+    assert [(one.incarnation, one.jobs) for one in plan.resends] == [("w", (1, 3))]
+    assert plan.batch.returns == []
+
+
+def test_a_result_told_on_connecting_is_taken_and_not_sent_again() -> None:
+    stage = running(1, 2)
+    stage.join("w", 4, holds=(Held(2, 1),), results=(Result(1, 1, "ok", b"1", 0.1),))
+    plan = stage.step()
+    assert [(end.job, end.state) for end in plan.batch.ends] == [(1, State.SUCCEEDED)]
+    assert plan.resends == []
+    assert plan.acks["w"].done == [Held(1, 1)]
+
+
+@pytest.mark.parametrize("held", [Held(1, 7), Held(99, 1)])
+def test_a_worker_is_told_what_is_not_its_own_any_more(held: Held) -> None:
+    stage = running(1)
+    stage.absorb(happened.Renewed("w", [held], {}))
+    assert stage.step().acks["w"].stale == [held]
+
+
+def test_a_worker_that_was_buried_while_it_stood_still_must_say_hello_again() -> None:
+    stage = running(1)
+    wait(stage, LEASE + 2, silent=True)
+    stage.beat("w", 1)
+    plan = stage.step()
+    assert plan.strangers == ["w"]
+    assert plan.acks["w"].stale == [Held(1, 1)]
+
+
+def test_a_cancel_is_said_again_with_every_beat() -> None:
+    stage = running(1)
+    stage.absorb(happened.CancelAsked("ticket", stage.arrivals[1], False))
+    assert [(kill.job, kill.attempt) for kill in stage.step().kills] == [(1, 1)]
+    stage.beat("w", 1)
+    assert [(kill.job, kill.attempt) for kill in stage.step().kills] == [(1, 1)]
+
+
+# --- reports ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("incarnation", "attempt"), [("w", 2), ("stranger", 1)], ids=["another attempt", "another worker"]
+)
+def test_a_stale_report_changes_nothing(incarnation: str, attempt: int) -> None:
+    stage = running(1)
+    stage.absorb(happened.Reported(incarnation, [Result(1, attempt, "ok", b"1", 0.1)], 0.0))
+    plan = stage.step()
+    assert not plan.batch.ends and not plan.batch.returns and not plan.batch.resolves
+    assert plan.acks[incarnation].stale == [Held(1, attempt)]
+    assert 1 in stage.live
+
+
+def test_a_repeated_report_gets_the_same_answer() -> None:
+    stage = running(1)
+    report = happened.Reported("w", [Result(1, 1, "ok", b"1", 0.1)], 0.0)
+    stage.absorb(report)
+    assert stage.step().acks["w"].done == [Held(1, 1)]
+    stage.absorb(report)
+    plan = stage.step()
+    assert plan.acks["w"].done == [Held(1, 1)]
+    assert not plan.batch.ends and not plan.batch.resolves
+
+
+def test_the_late_word_on_an_unknown_job_is_offered_to_the_store() -> None:
+    stage = running(1, once=True)
+    wait(stage, LEASE + 2, silent=True)
+    stage.absorb(happened.Reported("w", [Result(1, 1, "ok", b'"late"', 0.1)], 0.0))
+    plan = stage.step()
+    word = Resolve(1, 1, "w", State.SUCCEEDED, b'"late"', stage.now.wall)
+    assert plan.batch.resolves == [word]
+    assert plan.acks["w"].stale == [Held(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("started", "once", "ends"), [(False, True, []), (True, True, [1]), (True, False, [])]
+)
+def test_what_is_handed_back_waits_again_unless_it_may_have_run(
+    started: bool, once: bool, ends: list[int]
+) -> None:
+    stage = running(1, once=once)
+    stage.absorb(happened.HandedBack("w", [Held(1, 1, started)]))
+    plan = stage.step()
+    assert [end.job for end in plan.batch.ends] == ends
+    assert [(one.job, one.tries, one.crashes) for one in plan.batch.returns] == ([] if ends else [(1, 0, 0)])
+    assert plan.acks["w"].done == [Held(1, 1)]
+
+
+def test_a_lost_job_waits_at_the_front_of_its_line() -> None:
+    stage = running(1, slots=1)
+    stage.submit(2)
+    stage.absorb(happened.Gone("w"))
+    stage.join("x")
+    assert stage.begun() == [1]
