@@ -108,6 +108,8 @@ class Leader:
                 self.put(happened.Renewed(link.incarnation, holds, {}))
             case wire.HandBack(attempts):
                 self.put(happened.HandedBack(link.incarnation, attempts))
+            case wire.Draining():
+                self.put(happened.Drained(link.incarnation))
             case wire.Goodbye():
                 self.put(happened.Gone(link.incarnation))
                 link.close()

@@ -69,7 +69,7 @@ class Faults:
 
     def _wall_jump(self) -> None:
         # Small ones are not noticed by a leader that watches for its own lateness.
-        most = 2.0 if self.world.chance(0.7) else 20.0
+        most = 2.0 if self.world.chance(0.9) else 20.0
         seconds = self.world.between(-most, most)
         self.world.note(f"wall clock jumps {seconds:.2f}")
         self.world.skew += int(seconds * 1e6)

@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[float, float]] = {
     "commit_fails": (0.002, 0.03),  # per commit
     "answer_lost": (0.002, 0.02),  # per commit: applied, but the leader never hears of it
     "slow_commit": (0.01, 0.10),  # per commit
-    "wall_jump": (0.02, 0.30),
+    "wall_jump": (0.05, 0.60),
     "meddling": (0.05, 0.50),  # people change limits, pause, edit, cancel, retry: per second
     "impatience": (0.05, 0.30),  # a client hears no answer and asks again, per request
 }

@@ -338,7 +338,7 @@ class Witness:
             self.require(receipt.number == self.number + 1, 20, f"event {receipt.number} after {self.number}")
             self.number = receipt.number
         refused = set(receipt.refused)
-        told = [event for event in plan.batch.events if event.job not in refused]
+        told = receipt.told
         batch = plan.batch
         self._told_just("job.begun", [one.job for one in receipt.begun], told)
         self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)

@@ -96,6 +96,7 @@ class Worker:
             return
         self.world.note(f"worker {self.incarnation} closes")
         self.closing = True
+        self.say(wire.Draining())
         for run in list(self.runs.values()):
             if not run.started:
                 self._hand_back(run)
@@ -164,6 +165,8 @@ class Worker:
         )  # fmt: skip
         if self.given:
             self.say(wire.HandBack([held for _, held in self.given.values()]))
+        if self.closing:
+            self.say(wire.Draining())
 
     def spec(self) -> WorkerSpec:
         """Say what this worker is."""

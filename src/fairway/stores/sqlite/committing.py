@@ -9,7 +9,8 @@ the plan wanted to do with it is left out without a word.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,14 +88,23 @@ def _run(connection: apsw.Connection, name: str, rows: Sequence[Row]) -> None:
         raise Deposed(f"{missing} of {len(rows)} records of {name} did not find their job as planned")
 
 
+def _run_groups(connection: apsw.Connection, name: str, groups: Mapping[Row, list[int]]) -> None:
+    """Run a fenced statement once per group of jobs that have everything else in common."""
+    for values, jobs in groups.items():
+        before = connection.total_changes()
+        connection.execute(SQL[name], (_carray(jobs), *values))
+        missing = len(jobs) - (connection.total_changes() - before)
+        if missing:
+            raise Deposed(f"{missing} of {len(jobs)} records of {name} did not find their job as planned")
+
+
 def _end(connection: apsw.Connection, ends: list[End]) -> None:
     if not ends:
         return
-    rows = [
-        (job, attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes)
-        for job, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends
-    ]
-    _run(connection, "end_jobs", rows)
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for job, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
+        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes].append(job)
+    _run_groups(connection, "end_jobs", groups)
     _delete(connection, [end.job for end in ends])
     keys = [(end.queue, end.unique, end.job) for end in ends if end.unique is not None]
     connection.executemany(SQL["free_key"], keys)
@@ -173,7 +183,10 @@ def _begin(connection: apsw.Connection, begins: list[Begin], refused: frozenset[
         return []
     jobs = [begin.job for begin in begins]
     found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
-    _run(connection, "begin_jobs", [begin[:4] for begin in begins])
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for job, incarnation, worker, started_at, _, _ in begins:
+        groups[incarnation, worker, started_at].append(job)
+    _run_groups(connection, "begin_jobs", groups)
     return begun_from(found[job] for job in jobs)
 
 

@@ -49,7 +49,8 @@ SELECT 1
  WHERE term = ?1 AND holder = ?2
 
 -- name: end_jobs
--- Copies a finished job out of the hot table. Touches nothing if another attempt took over.
+-- Copies finished jobs that have all but their id in common out of the hot table. Touches nothing if another
+-- attempt took over. One step for a whole group: a thousand steps hold and release Python's lock a thousand times.
 INSERT INTO ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
   crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
@@ -57,7 +58,7 @@ INSERT INTO ended (
 SELECT id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, ?7,
        ?8, losses, generation, incarnation, worker, started_at, ?6, rules, unique_key, ?5, payload
   FROM job
- WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3 AND state = 1
+ WHERE id IN carray(?1) AND attempt = ?2 AND incarnation = ?3 AND state = 1
 
 -- name: drop_jobs
 INSERT INTO ended (
@@ -135,7 +136,7 @@ SELECT id, attempt + 1, generation, tries, crashes, losses, rules, unique_key, p
 -- name: begin_jobs
 UPDATE job
    SET state = 1, attempt = attempt + 1, incarnation = ?2, worker = ?3, started_at = ?4
- WHERE id = ?1 AND state = 0
+ WHERE id IN carray(?1) AND state = 0
 
 -- name: save_queue
 INSERT INTO queue (path, settings, created_at)
