@@ -2,5 +2,6 @@
 
 `world` is the clock and the dice, `mix` what a seed draws, `links` the network, `engine` a synchronous
 mirror of the node's loop, `workers` and `clients` models that obey the protocol, `faults` the trouble,
-`witness` what must hold. `run.check_seed(seed)` plays one world; `planted` breaks things on purpose.
+`witness` and `leases` what must hold. `run.check_seed(seed)` plays one world; `planted` breaks things on
+purpose.
 """

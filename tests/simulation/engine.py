@@ -131,9 +131,10 @@ class Leader:
         if self.alive and not self.frozen:
             self.world.note(f"leader {self.term} freezes {seconds:.2f}")
             self.frozen = True
-            self.world.after(seconds, self._thaw)
+            self.world.after(seconds, self.thaw)
 
-    def _thaw(self) -> None:
+    def thaw(self) -> None:
+        """Go on where it stood still."""
         self.frozen = False
         waiting, self._thawing = self._thawing, []
         for act in waiting:
@@ -179,7 +180,7 @@ class Leader:
             self.core.absorb(happened.QueueFound(path, json.loads(settings)), now)
         for live in self.store.read_live():
             self.core.absorb(happened.Found(*live), now)
-            self.simulation.witness.named(self.term, live.arrival.job, live.begun.attempt, now.mono)
+            self.simulation.witness.leases.named(self.term, live.arrival.job, live.begun.attempt, now.mono)
 
     def _renew(self) -> None:
         """Beat; whoever cannot for too long no longer trusts itself."""
@@ -211,15 +212,15 @@ class Leader:
         events, self._events = self._events, []
         submits, self._submits = self._submits, []
         now = self.world.now()
-        witness = self.simulation.witness
+        leases = self.simulation.witness.leases
         for event in events:
-            witness.absorbed(self.term, event, now.mono)
+            leases.absorbed(self.term, event, now.mono)
             self.core.absorb(event, now)
         for submit in submits:
             arrivals = [arrival_of(job) for one in submit.submissions for job in one.jobs]
             self.core.absorb(happened.Submitted(arrivals), now)
         plan = self.core.plan(now)
-        witness.planned(self.term, now.mono)
+        leases.planned(self.term, now.mono)
         if submits or plan.batch:
             self._busy = True
             self._before_commit(plan)

@@ -106,13 +106,21 @@ class Simulation:
     def play(self) -> None:
         """Trouble, heal, drain; raises Violation."""
         self.world.run(self.world.mono + self.mix.horizon, lambda: False)
-        self.healed, self.down_until = True, 0.0
-        self.clients.heal()
+        self._heal()
         drained = self.world.run(self.world.mono + self._patience(), self._is_over)
         self.witness.require(drained, 8, f"not drained: {self._what_is_left()}")
         self.world.run(self.world.mono + 12.0, lambda: False)
         self._check_rest()
         self.witness.finish()
+
+    def _heal(self) -> None:
+        self.world.note("everything heals")
+        self.healed, self.down_until = True, 0.0
+        for worker in self.workers:
+            worker.thaw()
+        for leader in self.leaders:
+            leader.thaw()
+        self.clients.heal()
 
     def _patience(self) -> float:
         work = sum(wish.seconds for wish in self.wishes.values())

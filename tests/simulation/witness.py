@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway.core import events as happened
 from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Moment
 from fairway.core.plan import End, Event, Plan, Return
@@ -21,12 +20,13 @@ from fairway.store import Accepted, Receipt, StoredJob, Submission
 from fairway.stores.memory import MemoryStore
 from fairway.wire.messages import Held
 
+from .leases import Leases
+
 if TYPE_CHECKING:
     from .engine import Leader
     from .world import World
 
 Key = tuple[int, int]
-EPSILON = 1e-6
 
 
 class Violation(AssertionError):
@@ -48,20 +48,12 @@ class Row(NamedTuple):
     losses: tuple[int, ...]
 
 
-class Reigning(NamedTuple):
-    """What the witness knows of a leader's punctuality."""
-
-    elected_at: float
-    planned_at: float
-    patient_since: float
-
-
 class Witness:
     """The books of one world."""
 
     def __init__(self, world: World, store: MemoryStore, lease: float, beat: float) -> None:
         self.world, self.store = world, store
-        self.lease, self.beat = lease, beat
+        self.leases = Leases(lease, beat)
         self.rows: dict[int, Row] = {}
         self.open = 0  # jobs that have not ended
         self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
@@ -76,11 +68,6 @@ class Witness:
         self.verdicts: dict[Key, str] = {}
         self.too_late: set[Key] = set()  # results that were refused
         self.crashed: Counter[tuple[int, int]] = Counter()  # (job, generation) → children that died
-        self.dead: set[str] = set()
-        self.told_dead: set[tuple[int, str]] = set()  # (term, incarnation)
-        self.last_heard: dict[tuple[int, str], float] = {}  # (term, incarnation)
-        self.last_named: dict[tuple[int, int, int], float] = {}  # (term, job, attempt)
-        self.reigns: dict[int, Reigning] = {}
         self.term = 0
         self.number = 0
         self.keys: dict[str, list[int]] = {}
@@ -148,52 +135,12 @@ class Witness:
         """A worker is told that its result came too late."""
         self.too_late.add((job, attempt))
 
-    def died(self, incarnation: str) -> None:
-        """A worker's life is over."""
-        self.dead.add(incarnation)
-
-    # --- lose: leases -------------------------------------------------------------------------------------
+    # --- 16: terms ----------------------------------------------------------------------------------------
     def elected(self, term: int, mono: float) -> None:
         """A node won an election."""
         self.require(term > self.term, 16, f"term {term} after {self.term}")
         self.term = term
-        self.reigns[term] = Reigning(mono, mono, mono)
-
-    def absorbed(self, term: int, event: happened.CoreEvent, mono: float) -> None:
-        """A leader hears of something that matters for leases."""
-        if isinstance(event, happened.Renewed | happened.Joined):
-            whose = event.incarnation if isinstance(event, happened.Renewed) else event.spec.incarnation
-            self.last_heard[term, whose] = mono
-            for held in event.holds:
-                self.named(term, held.job, held.attempt, mono)
-        if isinstance(event, happened.Joined) and event.predecessor:
-            self.told_dead.add((term, event.predecessor))
-        if isinstance(event, happened.Gone):
-            self.told_dead.add((term, event.incarnation))
-
-    def named(self, term: int, job: int, attempt: int, mono: float) -> None:
-        """A leader hears that an attempt is held, or begins it itself."""
-        self.last_named[term, job, attempt] = mono
-
-    def planned(self, term: int, mono: float) -> None:
-        """A leader made a plan; if it was late it must be patient again."""
-        before = self.reigns[term]
-        late = mono - before.planned_at > self.beat
-        self.reigns[term] = Reigning(before.elected_at, mono, mono if late else before.patient_since)
-
-    def _check_lost(self, term: int, one: End | Return, mono: float) -> None:
-        """An attempt may be taken from a worker only when its lease is over beyond doubt."""
-        if (term, one.incarnation) in self.told_dead and one.incarnation in self.dead:
-            return
-        unnamed = mono - self.last_named.get((term, one.job, one.attempt), mono)
-        unheard = mono - self.last_heard.get((term, one.incarnation), self.reigns[term].elected_at)
-        silent = max(unnamed, unheard)
-        patient = mono - self.reigns[term].patient_since
-        self.require(
-            min(silent, patient) >= self.lease - EPSILON, "lose",
-            f"{one.job}:{one.attempt} taken from {one.incarnation} after {silent:.2f} s without a word, "
-            f"by a leader that has been punctual for {patient:.2f} s",
-        )  # fmt: skip
+        self.leases.elected(term, mono)
 
     # --- commits ------------------------------------------------------------------------------------------
     def commit(self, leader: Leader, plan: Plan, submissions: Sequence[Submission], now: Moment) -> Receipt:
@@ -303,7 +250,8 @@ class Witness:
             verdict = self.verdicts.get(key)
             grew = isinstance(one, Return) and one.losses != before[one.job].losses
             if verdict is None or grew:
-                self._check_lost(term, one, mono)
+                fault = self.leases.find_fault(term, one, mono)
+                self.require(fault is None, "lose", fault or "")
             if isinstance(one, End) and one.state == State.SUCCEEDED:
                 value = b'"%d:%d:%s"' % (one.job, one.attempt, one.incarnation.encode())
                 self.require(
@@ -318,7 +266,7 @@ class Witness:
             self.require(row.attempt == one.attempt, 2, f"begin of {one.job} says {one.attempt}")
             self.begun[one.job, one.attempt] = row.incarnation or ""
             self.generations[one.job, one.attempt] = row.generation
-            self.named(term, one.job, one.attempt, now.mono)
+            self.leases.named(term, one.job, one.attempt, now.mono)
             fine = (one.job, row.generation) not in self.cancelled
             self.require(fine, 17, f"job {one.job} begins after its cancel was answered")
             paths.update(above(row.queue))

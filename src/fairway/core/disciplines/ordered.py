@@ -50,6 +50,12 @@ class Ordered:
         return True
 
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
+        if len(self._lines) == 1:  # the common case, and the hottest line of a drain
+            (shape, priority), line = next(iter(self._lines.items()))
+            place, job = line.first()
+            if place > now or not fits(shape):
+                return None
+            return Offer(job, shape, priority, None, place, line)
         best: tuple[int, int, int] | None = None
         chosen: Key | None = None
         for key, line in self._lines.items():
@@ -60,7 +66,7 @@ class Ordered:
                     best, chosen = standing, key
         if best is None or chosen is None:
             return None
-        return Offer(best[2], chosen[0], chosen[1], None, best[1], chosen)
+        return Offer(best[2], chosen[0], chosen[1], None, best[1], self._lines[chosen])
 
     def take(self, offer: Offer) -> int | None:
         key = (offer.shape, offer.priority)
