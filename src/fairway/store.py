@@ -138,7 +138,7 @@ class Receipt(NamedTuple):
     """What a commit found. `accepted` has one entry per submission, in order.
 
     `refused` are ids of submitted jobs that were not inserted (key taken): if the plan had already begun
-    one, that begin did not happen. `resolved`, `revived`: the ids for which the record took effect.
+    one, that begin did not happen. `resolved`, `revived`: the jobs for which the record took effect.
     `told` are the events as written: without those of refused jobs, begins with their attempts. `number`
     is the commit's event number, or None if it told nothing.
     """
@@ -147,7 +147,7 @@ class Receipt(NamedTuple):
     accepted: list[Accepted]
     refused: list[int]
     revived: list[StoredJob]
-    resolved: list[int]
+    resolved: list[StoredJob]
     told: list[Event]
     number: int | None
 

@@ -205,6 +205,7 @@ async def test_a_revived_job_starts_over_but_its_attempts_count_on(stage: Stage)
     await stage.run(new_job(1, unique="k"), state="failed", tries=3, crashes=1)
     receipt = await stage.commit(revives=[Revive(1, NOW + 7, NOW + 8)])
     [revived] = receipt.revived
+    assert [(event.kind, event.job) for event in receipt.told] == [("job.revived", 1)]
     assert (revived.id, revived.generation, revived.attempt) == (1, 1, 1)
     assert (revived.tries, revived.crashes, revived.losses) == (0, 0, ())
     assert (revived.place, revived.run_at, revived.outcome) == (NOW + 7, NOW + 8, None)
@@ -231,8 +232,11 @@ async def test_an_unknown_job_is_resolved_once_by_its_own_attempt(stage: Stage) 
         Resolve(1, 1, "w1-a", "succeeded", b"1", NOW + 4),
         Resolve(1, 0, "", "failed", b"{}", NOW),
     ]
-    found = [(await stage.commit(resolves=[verdict])).resolved for verdict in verdicts]
-    assert found == [[], [], [1], []]
+    receipts = [await stage.commit(resolves=[verdict]) for verdict in verdicts]
+    assert [[job.id for job in receipt.resolved] for receipt in receipts] == [[], [], [1], []]
+    assert [(event.kind, event.job, event.state) for event in receipts[2].told] == [
+        ("job.ended", 1, "succeeded")
+    ]
     stored = await stage.get(1)
     assert (stored.state, stored.outcome, stored.ended_at) == (State.SUCCEEDED, b"1", NOW + 4)
 
@@ -240,7 +244,7 @@ async def test_an_unknown_job_is_resolved_once_by_its_own_attempt(stage: Stage) 
 async def test_a_person_resolves_an_unknown_job_whatever_its_attempt(stage: Stage) -> None:
     await stage.run(new_job(1), state="unknown", outcome=None)
     receipt = await stage.commit(resolves=[Resolve(1, 0, "", "failed", b'{"reason":"resolved"}', NOW)])
-    assert receipt.resolved == [1]
+    assert [job.id for job in receipt.resolved] == [1]
     assert await stage.states(1) == [State.FAILED]
 
 

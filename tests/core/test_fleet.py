@@ -95,6 +95,14 @@ def test_a_worker_surely_dead_loses_its_attempts_at_once() -> None:
     assert returned([stage.step()]) == [1]
 
 
+def test_a_goodbye_hands_back_what_crossed_it_at_no_cost() -> None:
+    stage = running(1)
+    stage.absorb(happened.Parted("w"))
+    [plan] = [stage.step()]
+    assert [(one.job, one.crashes, one.losses) for one in plan.batch.returns] == [(1, 0, ())]
+    assert "w" not in stage.core.world.workers
+
+
 def test_a_predecessor_is_buried_at_once() -> None:
     stage = running(1)
     stage.join("w", incarnation="w.2", predecessor="w")

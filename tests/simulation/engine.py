@@ -111,7 +111,7 @@ class Leader:
             case wire.Draining():
                 self.put(happened.Drained(link.incarnation))
             case wire.Goodbye():
-                self.put(happened.Gone(link.incarnation))
+                self.put(happened.Parted(link.incarnation))
                 link.close()
         return None
 
@@ -292,10 +292,7 @@ class Leader:
             for answer in self._people.pop(record.job, ()):
                 answer(record.job in revived)
         for resolve in plan.batch.resolves:
-            done = resolve.job in receipt.resolved
-            if done:
-                event = happened.Resolved(resolve.job, "", resolve.state)
-                self.core.absorb(event, self.world.now())
+            done = any(job.id == resolve.job for job in receipt.resolved)
             for answer in self._people.pop(resolve.job, ()):
                 answer(done)
 

@@ -50,7 +50,7 @@ class Leases:
                 self.named(term, held.job, held.attempt, mono)
         if isinstance(event, happened.Joined) and event.predecessor:
             self._told_dead.add((term, event.predecessor))
-        if isinstance(event, happened.Gone):
+        if isinstance(event, happened.Gone | happened.Parted):
             self._told_dead.add((term, event.incarnation))
 
     def named(self, term: int, job: int, attempt: int, mono: float) -> None:

@@ -20,7 +20,7 @@ from fairway.core.scheduler import Core
 from fairway.core.tree import Queue, Tree
 from fairway.core.world import Live, World
 from fairway.node.dispatch import send_rest
-from fairway.store import Receipt, Request, Submission
+from fairway.store import Receipt, Request, StoredJob, Submission
 from fairway.stores.memory import MemoryStore, writing
 from fairway.stores.memory.tables import Draft
 from fairway.wire import messages as wire
@@ -241,12 +241,12 @@ def late_result_changes_what_has_ended() -> Any:
     """A late result overwrites any end, not only an unknown one."""
     real = writing._resolve
 
-    def resolve(draft: Draft, one: Resolve) -> bool:
+    def resolve(draft: Draft, one: Resolve, now: int) -> StoredJob | None:
         job = draft.find(one.job)
         if job is not None and job.state in ENDED:
             job.state = State.UNKNOWN
             one = one._replace(attempt=0)
-        return real(draft, one)
+        return real(draft, one, now)
 
     return patched((writing, "_resolve", resolve))
 
@@ -254,8 +254,8 @@ def late_result_changes_what_has_ended() -> Any:
 def late_result_is_ignored() -> Any:
     """An unknown job stays so although its own worker says how it went."""
 
-    def resolve(draft: Draft, one: Resolve) -> bool:
-        return False
+    def resolve(draft: Draft, one: Resolve, now: int) -> None:
+        return None
 
     return patched((writing, "_resolve", resolve))
 

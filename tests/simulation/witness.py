@@ -252,6 +252,8 @@ class Witness:
             if verdict is None or grew:
                 fault = self.leases.find_fault(term, one, mono)
                 self.require(fault is None, "lose", fault or "")
+            if verdict is None and not grew and isinstance(one, Return):
+                self.require(key not in self.code, 5, f"{key} is taken back as not started, but it was")
             if isinstance(one, End) and one.state == State.SUCCEEDED:
                 value = b'"%d:%d:%s"' % (one.job, one.attempt, one.incarnation.encode())
                 self.require(
@@ -290,9 +292,10 @@ class Witness:
         batch = plan.batch
         self._told_just("job.begun", [one.job for one in receipt.begun], told)
         self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)
-        resolved = [event for event in told if (event.detail or {}).get("reason") != "resolved"]
+        self._told_just("job.revived", [job.id for job in receipt.revived], told)
         dropped = [one.job for one in batch.drops if one.job not in refused]
-        self._told_just("job.ended", [*(one.job for one in batch.ends), *dropped], resolved)
+        resolved = [job.id for job in receipt.resolved]
+        self._told_just("job.ended", [*(one.job for one in batch.ends), *dropped, *resolved], told)
 
     def _told_just(self, kinds: str, did: Sequence[int], told: Sequence[Event]) -> None:
         said = sorted(event.job or 0 for event in told if event.kind in kinds.split())

@@ -139,7 +139,8 @@ class Worker:
         if self.results and self.world.chance(0.8):
             self.later(0.5, self._leave)
             return
-        self.say(wire.Goodbye("closing"))
+        if not self.results and not self.runs:  # a goodbye says that all was told
+            self.say(wire.Goodbye("closing"))
         self.simulation.witness.leases.died(self.incarnation)
         link, self.link = self.link, None  # the goodbye is under way on it
         self._end_life(self.world.between(0.5, 4.0), None)

@@ -107,6 +107,7 @@ def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
         return
     for worker in found:
         if ask.queues is not None:
+            worker.attached = ask.queues
             worker.spec = replace(worker.spec, queues=ask.queues)
             worker.kind = world.kind_of(worker.spec)
         if ask.draining is not None:

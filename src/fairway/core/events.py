@@ -76,7 +76,13 @@ class Left(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A worker is surely dead, or said goodbye: no need to wait for its lease."""
+    """A worker is surely dead: no need to wait for its lease."""
+
+    incarnation: str
+
+
+class Parted(NamedTuple):
+    """A worker said goodbye: it told of all it ever started, and what else is its own it never will start."""
 
     incarnation: str
 
@@ -148,14 +154,6 @@ class ResolveAsked(NamedTuple):
     outcome: bytes | None
 
 
-class Resolved(NamedTuple):
-    """The store accepted the late word on an unknown job."""
-
-    job: int
-    queue: str
-    state: str
-
-
 class QueueAsked(NamedTuple):
     """Somebody changes a queue's settings; *changes* were checked for type."""
 
@@ -183,7 +181,7 @@ class WorkerAsked(NamedTuple):
 
 CoreEvent = (
     Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
-    | Joined | Left | Gone | Drained | Renewed | Reported | HandedBack
-    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
+    | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
+    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked
     | QueueAsked | QueueDropAsked | WorkerAsked
 )  # fmt: skip

@@ -9,8 +9,9 @@ whole lease is lost as well, for then the begin never reached it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from fairway.core.endings import lose, report
+from fairway.core.endings import hand_back, lose, report
 from fairway.core.events import Joined
 from fairway.core.model import SLOT, Held, Moment, WorkerSpec
 from fairway.core.plan import Event, Kill, Resend
@@ -24,6 +25,8 @@ def join(world: World, event: Joined, now: Moment) -> None:
         bury(world, event.predecessor, "its worker process ended and a new one took its name", now)
     worker = world.workers.get(spec.incarnation) or expect(world, spec, now)
     news = not worker.connected
+    if worker.attached is not None:
+        spec = replace(spec, queues=worker.attached)
     worker.spec, worker.kind = spec, world.kind_of(spec)
     _measure(worker)
     worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
@@ -74,6 +77,15 @@ def drain(world: World, incarnation: str) -> None:
     worker = world.workers.get(incarnation)
     if worker is not None:
         worker.draining = True
+
+
+def part(world: World, incarnation: str, now: Moment) -> None:
+    """A worker said goodbye: a begin that crossed it on the way never started, and costs nothing."""
+    worker = world.workers.get(incarnation)
+    if worker is not None:
+        held = [Held(live.job, live.attempt, started=False) for live in worker.live.values()]
+        hand_back(world, incarnation, held, now)
+        bury(world, incarnation, "it said goodbye", now)
 
 
 def bury(world: World, incarnation: str, why: str, now: Moment) -> None:

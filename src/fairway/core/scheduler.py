@@ -109,7 +109,8 @@ def _refused(world: World, event: happened.Refused, now: Moment) -> None:
 
 
 def _revived(world: World, event: happened.Revived, now: Moment) -> None:
-    _arrive(world, event.arrival, now)
+    world.tree.put(event.arrival, now.wall)
+    asks.make_known(world, event.arrival.queue, now)
 
 
 # --- attempts ------------------------------------------------------------------------------------------
@@ -168,6 +169,10 @@ def _gone(world: World, event: happened.Gone, now: Moment) -> None:
     fleet.bury(world, event.incarnation, "its worker is gone", now)
 
 
+def _parted(world: World, event: happened.Parted, now: Moment) -> None:
+    fleet.part(world, event.incarnation, now)
+
+
 def _drained(world: World, event: happened.Drained, now: Moment) -> None:
     fleet.drain(world, event.incarnation)
 
@@ -179,12 +184,6 @@ def _revive_asked(world: World, event: happened.ReviveAsked, now: Moment) -> Non
 
 def _resolve_asked(world: World, event: happened.ResolveAsked, now: Moment) -> None:
     world.plan.batch.resolves.append(Resolve(event.job, 0, "", event.state, event.outcome, now.wall))
-
-
-def _resolved(world: World, event: happened.Resolved, now: Moment) -> None:
-    world.plan.batch.events.append(
-        Event("job.ended", now.wall, event.job, event.queue, event.state, detail={"reason": "resolved"})
-    )
 
 
 def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
@@ -204,6 +203,7 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.Joined: _joined,
     happened.Left: _left,
     happened.Gone: _gone,
+    happened.Parted: _parted,
     happened.Drained: _drained,
     happened.Renewed: _renewed,
     happened.Reported: _reported,
@@ -213,7 +213,6 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.ReviveAsked: _revive_asked,
     happened.Revived: _revived,
     happened.ResolveAsked: _resolve_asked,
-    happened.Resolved: _resolved,
     happened.QueueAsked: asks.set_queue,
     happened.QueueDropAsked: asks.drop_queue,
     happened.WorkerAsked: asks.set_worker,

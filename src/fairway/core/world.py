@@ -60,7 +60,8 @@ class Worker:
     """One life of one worker process, as long as its lease lasts."""
 
     __slots__ = (
-        "about", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live", "refusing", "spec",
+        "about", "attached", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live",
+        "refusing", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
@@ -68,6 +69,7 @@ class Worker:
         self.kind = kind
         self.live: dict[int, Live] = {}
         self.free = 0  # units of slots
+        self.attached: tuple[str, ...] | None = None  # queues a person gave it, over what it announces
         self.connected = False
         self.draining = False
         self.refusing = False  # it handed back what it had not started: nothing more before its next beat

@@ -186,7 +186,6 @@ class Engine:
                 raise
             self._act(plan, receipt, submits)
             self._tell(plan, receipt, submits)
-            await self._tell_resolved(receipt)
         else:
             self._act_without_commit(plan)
         await self._resend(plan)
@@ -245,16 +244,10 @@ class Engine:
                     if not future.done():
                         future.set_result(revived.get(record.job))
         for word in plan.batch.resolves:
-            done = word.job in receipt.resolved
+            done = any(job.id == word.job for job in receipt.resolved)
             for answer in self._resolutions.pop(word.job, ()):
                 if not answer.done():
                     answer.set_result(done)
-
-    async def _tell_resolved(self, receipt: Receipt) -> None:
-        """The late word on unknown jobs was accepted: that is an end as well, told with the next commit."""
-        if receipt.resolved:
-            for job in await self._store.find_jobs(receipt.resolved):
-                self.core.absorb(happened.Resolved(job.id, job.queue, job.state), moment())
 
     # --- what comes from elsewhere ---------------------------------------------------------------
     async def _take_arrivals(self) -> None:

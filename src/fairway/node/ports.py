@@ -73,7 +73,7 @@ class Port:
             case wire.Draining():
                 self._inbox.put(happened.Drained(self.incarnation))
             case wire.Goodbye():
-                self._inbox.put(happened.Gone(self.incarnation))
+                self._inbox.put(happened.Parted(self.incarnation))
                 self.close()
 
     def send(self, message: wire.ToWorker) -> None:

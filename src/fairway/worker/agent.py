@@ -188,7 +188,7 @@ class Agent:
             self._outbox.wake.clear()
             for message in self._outbox.take():
                 await transport.send([message])
-            if self._leaving and not self._outbox.results:
+            if self._leaving and not self._outbox.results and not self._held:
                 await transport.send([Goodbye("closing")])
                 self._left.set()
 

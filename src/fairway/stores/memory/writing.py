@@ -51,7 +51,7 @@ def commit(
         if drop.job not in refused:
             _drop(draft, drop)
     revived = [back for revive in batch.revives if (back := _revive(draft, revive, now))]
-    resolved = [resolve.job for resolve in batch.resolves if _resolve(draft, resolve)]
+    resolved = [found for resolve in batch.resolves if (found := _resolve(draft, resolve, now))]
     over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
     for flag in batch.flags:
         if flag[:2] not in over:
@@ -63,7 +63,7 @@ def commit(
             draft.queues[queue.path] = queue.settings
     for number in batch.taken:
         draft.arrivals.pop(number, None)
-    draft.events = told(batch, begun, refused)
+    draft.events = told(batch, begun, refused, revived, resolved, now)
     return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, draft.keep(now))
 
 
@@ -167,14 +167,14 @@ def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
     return shown(job, now)
 
 
-def _resolve(draft: Draft, one: Resolve) -> bool:
+def _resolve(draft: Draft, one: Resolve, now: int) -> StoredJob | None:
     job = draft.find(one.job)
     if job is None or job.state is not State.UNKNOWN:
-        return False
+        return None
     if one.attempt and (job.attempt, job.incarnation) != (one.attempt, one.incarnation):
-        return False
+        return None
     job.state, job.outcome, job.ended_at = State(one.state), one.outcome, one.ended_at
-    return True
+    return shown(job, now)
 
 
 def _begin(draft: Draft, begin: Begin) -> Begun:

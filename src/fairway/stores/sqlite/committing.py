@@ -57,12 +57,12 @@ def commit(
         _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
         _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
         revived = _revive(connection, batch.revives)
-        resolved = [resolve.job for resolve in batch.resolves if _resolve(connection, resolve)]
+        resolved = _resolve_all(connection, batch.resolves)
         _flag(connection, batch)
         begun = _begin(connection, batch.begins, refused)
         _save_queues(connection, batch)
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
-        events = told(batch, begun, refused)
+        events = told(batch, begun, refused, revived, resolved, now)
         number = _tell(connection, events, now)
         return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, events, number)
 
@@ -161,6 +161,11 @@ def _revive(connection: apsw.Connection, revives: list[Revive]) -> list[StoredJo
                 connection.execute(SQL["delete_ended"], (revive.job,))
                 revived.append(revive.job)
     return find_jobs(connection, revived) if revived else []
+
+
+def _resolve_all(connection: apsw.Connection, resolves: list[Resolve]) -> list[StoredJob]:
+    done = [resolve.job for resolve in resolves if _resolve(connection, resolve)]
+    return find_jobs(connection, done) if done else []
 
 
 def _resolve(connection: apsw.Connection, one: Resolve) -> bool:
