@@ -1,4 +1,9 @@
-"""The one place where the time is read."""
+"""The one place where the time is read.
+
+The wall time that Fairway uses runs evenly and never goes back: it is the monotonic clock plus an offset that
+only grows. A system clock that is set ahead is followed at once; one that is set back is not, until the next
+start, because jobs that are due would not be so any more.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,17 @@ import time
 
 from fairway.core.model import Moment
 
+_ahead = time.time_ns() - time.monotonic_ns()
+
 
 def moment() -> Moment:
     """Return now, on both clocks."""
-    return Moment(time.time_ns() // 1000, time.monotonic())
+    global _ahead
+    mono = time.monotonic_ns()
+    _ahead = max(_ahead, time.time_ns() - mono)
+    return Moment((mono + _ahead) // 1000, mono / 1e9)
 
 
 def wall() -> int:
     """Return the wall time in microseconds."""
-    return time.time_ns() // 1000
+    return moment().wall

@@ -54,18 +54,6 @@ def test_a_running_job_is_marked_and_its_worker_told_once_and_again_if_forced() 
     assert plan.batch.flags == []
 
 
-def test_a_cancel_that_comes_while_the_begin_is_committed_is_told_as_soon_as_it_has_a_number() -> None:
-    stage = Stage()
-    stage.join("w")
-    stage.submit(1)
-    stage.core.plan(stage.now)
-    cancel(stage, 1)
-    stage.absorb(happened.Started([Begun(1, 1, 0, 0, 0, (), stage.rules, None, b"")]))
-    plan = stage.core.plan(stage.now)
-    assert [tuple(flag) for flag in plan.batch.flags] == [(1, 1, "w")]
-    assert [(kill.job, kill.attempt) for kill in plan.kills] == [(1, 1)]
-
-
 def test_a_cancel_of_a_job_that_moved_is_to_be_asked_again() -> None:
     stage = Stage()
     stage.submit(1)

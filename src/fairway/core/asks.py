@@ -130,7 +130,8 @@ def make_known(world: World, path: str, now: Moment, force: bool = False) -> Non
 
 def show_settings(settings: QueueSettings) -> dict[str, Any]:
     """Return the settings that are set."""
-    return {key: value for key, value in asdict(settings).items() if value not in (None, False)}
+    # By identity: a limit of 0 equals False, and must not be forgotten.
+    return {key: value for key, value in asdict(settings).items() if value is not None and value is not False}
 
 
 def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
@@ -148,8 +149,6 @@ def _stop(world: World, live: Live, force: bool, now: Moment) -> None:
         return
     news = not live.cancelling
     live.cancelling, live.force = True, force
-    if not live.attempt:
-        return  # its begin is being committed: told as soon as the number is known
     if news:
         flag(world, live, now)
     world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, force))

@@ -60,9 +60,6 @@ class Discipline(Protocol):
     def due_count(self, now: int) -> int:
         """Count the jobs that are due."""
 
-    def shapes(self) -> Iterator[Shape]:
-        """Name the shapes that wait here, due or not."""
-
     def holds(self, arrival: Arrival) -> bool:
         """Say whether this job already stands here at its place."""
 

@@ -150,7 +150,7 @@ def _late(world: World, incarnation: str, result: Result, now: Moment) -> None:
         world.acks(incarnation).done.append(Held(result.job, result.attempt))
         return
     world.stale(incarnation, result.job, result.attempt)
-    if result.job in world.live:
+    if result.job in world.live or result.attempt < 1:  # 0 would mean: by a person
         return
     succeeded = result.kind == "ok"
     outcome = result.body if succeeded else describe(Reason.RESOLVED, result.body)

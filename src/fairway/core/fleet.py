@@ -119,15 +119,15 @@ def expire(world: World, now: Moment) -> None:
 
 
 def _measure(worker: Worker) -> None:
-    """Count what is free. Attempts that an earlier leader began are sized again by what is known now."""
+    """Count what is free. Attempts that an earlier leader began are sized by what is known now."""
     spec, kind = worker.spec, worker.kind
-    whole = [live for live in worker.live.values() if not kind.is_async(live.shape)]
-    for live in worker.live.values():
-        if kind.is_async(live.shape):
-            live.size = SLOT // spec.async_per_slot
-    if len(whole) > spec.slots:  # some of them share a slot as a bundle
-        for live in whole:
-            live.size = spec.slots * SLOT // len(whole)
+    found = [live for live in worker.live.values() if live.found]
+    whole = [live for live in found if not kind.is_async(live.shape)]
+    part = (
+        SLOT if len(whole) <= spec.slots else spec.slots * SLOT // len(whole)
+    )  # some shared a slot as a bundle
+    for live in found:
+        live.size = SLOT // spec.async_per_slot if kind.is_async(live.shape) else part
     worker.free = spec.slots * SLOT - sum(live.size for live in worker.live.values())
 
 
@@ -138,14 +138,14 @@ def _renew_holds(world: World, worker: Worker, holds: Sequence[Held], now: Momen
             live.named_at = now.mono
             if live.cancelling:  # the word may have been lost on the way
                 world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
+        elif world.ended_before(held.job, held.attempt, worker.spec.incarnation):
+            world.acks(worker.spec.incarnation).done.append(Held(held.job, held.attempt))
         else:
             world.stale(worker.spec.incarnation, held.job, held.attempt)
 
 
 def _send_again(world: World, worker: Worker, holds: Sequence[Held]) -> None:
     named = {(held.job, held.attempt) for held in holds}
-    missing = tuple(
-        live.job for live in worker.live.values() if live.attempt and (live.job, live.attempt) not in named
-    )
+    missing = tuple(live.job for live in worker.live.values() if (live.job, live.attempt) not in named)
     if missing:
         world.plan.resends.append(Resend(worker.spec.incarnation, missing))

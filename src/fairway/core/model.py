@@ -168,4 +168,3 @@ class Timers:
     crash_window: float = 86_400.0
     bundle_budget: float = 0.010
     bundle_most: int = 1000
-    cancel_grace: float = 5.0

@@ -15,6 +15,7 @@ from fairway.core.lifecycle import Trigger
 from fairway.core.model import Ledger, Reason, Rules
 
 MICRO = 1_000_000
+LONGEST_DELAY = 10 * 366 * 86_400.0
 
 
 class Judgement(NamedTuple):
@@ -84,6 +85,8 @@ def _tried(kind: str, rules: Rules, ledger: Ledger, once: bool, luck: float, ret
         reason = Reason.TIMEOUT if kind == "timeout" else Reason.MAX_ATTEMPTS
         return Judgement(Trigger.FAIL, reason, ledger)
     wait = retry_after if kind == "retry_after" else backoff(rules, ledger.tries, luck)
+    if not 0.0 <= wait <= LONGEST_DELAY:  # a task may ask for anything, infinity and not-a-number included
+        wait = LONGEST_DELAY if wait > 0 or wait != wait else 0.0
     return Judgement(Trigger.RETRY, None, ledger, wait)
 
 

@@ -16,7 +16,7 @@ from fairway.core import events as happened
 from fairway.core.lifecycle import State
 from fairway.core.model import SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.placement import fill
-from fairway.core.plan import Event, Kill, Plan, Resolve, Revive
+from fairway.core.plan import Event, Plan, Resolve, Revive
 from fairway.core.world import Live, World
 
 
@@ -123,9 +123,6 @@ def _started(world: World, event: happened.Started, now: Moment) -> None:
         live.rules, live.unique = begun.rules, begun.unique
         if begun.tries or begun.crashes or begun.losses:
             live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
-        if live.cancelling:
-            asks.flag(world, live, now)
-            world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
 
 
 def _found(world: World, event: happened.Found, now: Moment) -> None:
@@ -137,7 +134,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     queue = world.tree.grow(arrival.queue)
     live = Live(arrival.job, queue, arrival.shape, arrival.priority, arrival.place, worker, SLOT, now.mono)
     live.attempt, live.generation, live.rules = begun.attempt, begun.generation, begun.rules
-    live.unique, live.cancelling = begun.unique, event.cancelling
+    live.unique, live.cancelling, live.found = begun.unique, event.cancelling, True
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size

@@ -18,8 +18,8 @@ class Live:
     """A live attempt: begun in the store (or about to be), counted against every limit above it."""
 
     __slots__ = (
-        "attempt", "bundle", "cancelling", "force", "generation", "incarnation", "job", "ledger", "named_at",
-        "place", "priority", "queue", "rules", "shape", "size", "unique", "worker",
+        "attempt", "bundle", "cancelling", "force", "found", "generation", "incarnation", "job", "ledger",
+        "named_at", "place", "priority", "queue", "rules", "shape", "size", "unique", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,7 @@ class Live:
         self.unique: str | None = None
         self.cancelling = False
         self.force = False
+        self.found = False  # begun by an earlier leader, in what size is not known
         self.bundle = 0
 
     def arrival(self, place: int) -> Arrival:

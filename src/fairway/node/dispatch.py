@@ -41,10 +41,13 @@ def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
         port = ports.get(incarnation)
         if port is not None and (acks.done or acks.stale):
             port.send(wire.Acks(term, acks.done, acks.stale))
+    stops: dict[tuple[str, bool], list[wire.Held]] = {}
     for kill in plan.kills:
-        port = ports.get(kill.incarnation)
+        stops.setdefault((kill.incarnation, kill.force), []).append(wire.Held(kill.job, kill.attempt))
+    for (incarnation, force), attempts in stops.items():
+        port = ports.get(incarnation)
         if port is not None:
-            port.send(wire.Stop(term, [wire.Held(kill.job, kill.attempt)], kill.force))
+            port.send(wire.Stop(term, attempts, force))
     for incarnation in plan.strangers:
         port = ports.get(incarnation)
         if port is not None:

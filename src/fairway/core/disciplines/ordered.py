@@ -89,9 +89,6 @@ class Ordered:
     def due_count(self, now: int) -> int:
         return sum(line.count_until(now) for line in self._lines.values())
 
-    def shapes(self) -> Iterator[Shape]:
-        return iter({shape for shape, _ in self._lines})
-
     def holds(self, arrival: Arrival) -> bool:
         line = self._lines.get((arrival.shape, arrival.priority))
         return line is not None and line.holds(arrival.place, arrival.job)
