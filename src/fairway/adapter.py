@@ -4,8 +4,8 @@ An adapter starts attempts and says how they ended; it never talks to a node and
 retries. It runs inside the worker's agent, which never executes user code: code runs in processes that
 the guardian started on the adapter's behalf.
 
-To add one: write a class in `adapters/`, name it in `adapters/__init__.py`; it then runs the conformance
-suite in tests/integration/test_adapters.py.
+To add one: write a class in `adapters/`, name it in `build_adapters` of worker/app.py, and add it to the
+conformance suite in tests/integration/test_adapters.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Adapter(Protocol):
         """Get ready; return the tasks this adapter knows (none for those without a registry)."""
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        """Run one attempt, or one bundle in its order; returns at once, outcomes go to the reporter."""
+        """Run one attempt, or one bundle in its order; returns at once, outcomes go to the reporter.
+
+        If it raises, it has taken none of them: the agent hands them back.
+        """
 
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Stop an attempt: ask, then insist; its result is reported as *kind*."""

@@ -140,7 +140,8 @@ class Receipt(NamedTuple):
     `refused` are ids of submitted jobs that were not inserted (key taken): if the plan had already begun
     one, that begin did not happen. `resolved`, `revived`: the jobs for which the record took effect.
     `told` are the events as written: without those of refused jobs, begins with their attempts. `number`
-    is the commit's event number, or None if it told nothing.
+    is the commit's event number, or None if it told nothing. `redrawn`: a job's id was taken by another job,
+    so it was stored under a new one, with an arrival; what the plan did under the old id was left out.
     """
 
     begun: list[Begun]
@@ -150,6 +151,7 @@ class Receipt(NamedTuple):
     resolved: list[StoredJob]
     told: list[Event]
     number: int | None
+    redrawn: bool = False
 
 
 class LogLine(NamedTuple):

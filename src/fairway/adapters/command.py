@@ -8,6 +8,7 @@ later, SIGKILL.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -22,6 +23,8 @@ from fairway.adapter import Reporter
 from fairway.adapters.output import Output
 from fairway.wire.messages import Assignment, Result, Task
 from fairway.worker.warden import Ended, Happening, NotSpawned, Process, Warden
+
+log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 2.0
 #: How long the output of a step that ended may take to be read to its end.
@@ -68,13 +71,20 @@ class CommandAdapter:
             execution.task = asyncio.get_running_loop().create_task(self._run(execution))
 
     async def _run(self, execution: Execution) -> None:
+        result: Result | None
         try:
             result = await execution.run()
+        except Exception as error:
+            log.error("a command could not be run: %r", error, exc_info=error)
+            result = execution.describe_crash(error)
         finally:
             del self._live[execution.key]
             if not self._live:
                 self._idle.set()
-        self._reporter.finished([result])
+        if result is None:
+            self._reporter.handed_back([execution.key])
+        else:
+            self._reporter.finished([result])
 
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Terminate the attempt's processes, or kill them at once."""
@@ -98,6 +108,10 @@ class CommandAdapter:
                 continue
 
 
+class NotBegun(Exception):
+    """No process of this attempt was ever started, through no fault of its own."""
+
+
 class Execution:
     """One attempt at a command job, from its first step to its result."""
 
@@ -110,14 +124,16 @@ class Execution:
         self._stopped_as: str | None = None
         self._timers: list[asyncio.TimerHandle] = []
 
-    async def run(self) -> Result:
-        """Run the steps in order; the first that fails is the outcome."""
+    async def run(self) -> Result | None:
+        """Run the steps in order; the first that fails is the outcome. None: nothing of it has begun."""
         started = time.monotonic()
         loop = asyncio.get_running_loop()
         if self._assignment.timeout is not None:
             self._timers.append(loop.call_later(self._assignment.timeout, self.stop, "timeout", False))
         try:
             kind, body = await self._run_steps()
+        except NotBegun:
+            return None
         finally:
             self._output.close()
             for timer in self._timers:
@@ -149,6 +165,8 @@ class Execution:
                 ending = await self._run_step(argv, work)
             if self._stopped_as is not None:
                 return self._stopped_as, self._describe_stop(number, argv)
+            if number == 1 and isinstance(ending, NotSpawned) and ending.guardian_lost:
+                raise NotBegun
             if not isinstance(ending, Ended) or ending.code != 0:
                 return self._describe_failure(number, argv, ending)
         return "ok", {"exit_code": 0, "signal": None}
@@ -160,8 +178,10 @@ class Execution:
             if isinstance(happening, Ended | NotSpawned) and not ending.done():
                 ending.set_result(happening)
 
-        fds = {1: self._output.open("stdout"), 2: self._output.open("stderr")}
+        fds: dict[int, int] = {}
         try:
+            for place, name in ((1, "stdout"), (2, "stderr")):
+                fds[place] = self._output.open(name)
             env = {**work.env, **self._marks()}
             self._process = self._warden.spawn(argv, tell, env=env, cwd=work.cwd, fds=fds)
         finally:
@@ -186,6 +206,11 @@ class Execution:
         }
 
     # --- what to say -------------------------------------------------------------------------------
+    def describe_crash(self, error: Exception) -> Result:
+        """Say that the worker itself failed, not the command."""
+        message = f"the worker could not run it: {type(error).__name__}: {error}"
+        return Result(*self.key, "crashed", msgspec.json.encode(self._body("WorkerFailed", message)), 0.0)
+
     def _describe_stop(self, number: int, argv: list[str]) -> dict[str, Any]:
         step = name_step(number, argv)
         if self._stopped_as == "timeout":
@@ -197,11 +222,11 @@ class Execution:
         self, number: int, argv: list[str], ending: Happening
     ) -> tuple[str, dict[str, Any]]:
         step = name_step(number, argv)
-        if isinstance(ending, NotSpawned):
+        if isinstance(ending, NotSpawned) and not ending.guardian_lost:
             return "error", self._body("CommandNotFound", f"{step} did not start: {ending.message}")
+        if isinstance(ending, NotSpawned) or (isinstance(ending, Ended) and ending.guardian_lost):
+            return "crashed", self._body("WorkerLost", f"{step} was lost: the worker's guardian is gone")
         assert isinstance(ending, Ended)
-        if ending.guardian_lost:
-            return "crashed", self._body("WorkerLost", f"{step} was killed: the worker's guardian is gone")
         if ending.code < 0:
             name = name_signal(-ending.code)
             return "error", self._body("Signal", f"{step} was killed by {name}", signal=name)

@@ -51,7 +51,12 @@ class Output:
     def open(self, name: str) -> int:
         """Return a descriptor for a process to write to; the caller closes its copy."""
         reader, writer = os.pipe()
-        self._streams.add(Stream(self, name, reader))
+        try:
+            self._streams.add(Stream(self, name, reader))
+        except OSError:  # the loop cannot watch one more
+            os.close(reader)
+            os.close(writer)
+            raise
         self.ended.clear()
         return writer
 

@@ -36,6 +36,8 @@ MOST_NAMES = 200
 MOST_FACTS = 64 * 1024
 KINDS = frozenset({"ok", "error", "permanent", "retry_after", "timeout", "cancelled", "crashed", "stopped"})
 
+STREAMS = frozenset({"stdout", "stderr", "notice"})
+
 
 class BadFrame(CallerError):
     """A frame that is not of the protocol."""
@@ -113,7 +115,7 @@ def _check_attempts(attempts: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _check_attempt(job: int, attempt: int) -> None:
-    if not (0 <= job <= MOST_JOB and 0 <= attempt <= MOST_ATTEMPT):
+    if not (0 <= job <= MOST_JOB and 1 <= attempt <= MOST_ATTEMPT):
         raise BadFrame("a job or attempt number is out of range")
 
 
@@ -141,8 +143,8 @@ def _check_logs(logs: Logs) -> None:
         _check_attempt(piece.job, piece.attempt)
         _check_range(piece.number, 0, MOST_JOB, "number")
         _check_range(piece.at, 0, LATEST, "at")
-        if piece.stream not in ("stdout", "stderr"):
-            raise BadFrame("the stream of a log piece is stdout or stderr")
+        if piece.stream not in STREAMS:
+            raise BadFrame("the stream of a log piece is stdout, stderr or notice")
 
 
 def _check_facts(facts: dict[str, Any]) -> None:

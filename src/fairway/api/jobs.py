@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fairway.api.answers import Answer, answer_json
 from fairway.api.operation import Call, Operation
+from fairway.clock import wall
 from fairway.core.lifecycle import WAITING
 from fairway.errors import InvalidRequest, NotFound
 from fairway.ids import find_id
@@ -154,7 +154,7 @@ async def _shown(call: Call, job: StoredJob) -> Answer:
 
 
 def _now() -> int:
-    return time.time_ns() // 1000
+    return wall()
 
 
 OPERATIONS = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fairway.api.answers import Answer, answer_json
 from fairway.api.operation import Call, Operation
+from fairway.clock import wall
 from fairway.errors import InvalidRequest, NotFound
 from fairway.names import check_queue, check_text
 from fairway.shapes import Jobs, Queue, Queues
@@ -66,7 +66,7 @@ async def next_jobs(call: Call) -> Answer:
     asked: NextQuery = call.query
     ids = await call.desk.next_jobs(_path(call), asked.n)
     found = {job.id: job for job in await call.desk.store.find_jobs(ids)}
-    now = time.time_ns() // 1000
+    now = wall()
     jobs = [job_view(found[job_id], now) for job_id in ids if job_id in found]
     return answer_json({"jobs": jobs, "next": None, "total": None})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
@@ -13,6 +12,7 @@ import msgspec
 from fairway.api.answers import Answer, answer_json
 from fairway.api.body import MOST_BULK_BYTES
 from fairway.api.operation import Call, Operation
+from fairway.clock import wall
 from fairway.errors import CallerError, Conflict, InvalidRequest
 from fairway.ids import show
 from fairway.shapes import Ids, Job
@@ -38,7 +38,7 @@ class Bulk(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 async def submit_one(call: Call) -> Answer:
     """Accept one job and show it."""
     spec: JobSpec = call.body
-    now = time.time_ns() // 1000
+    now = wall()
     job = new_job(spec, call.ids.one(), now)
     accepted = await _submit(call, [job])
     job_id = accepted.ids[0]
@@ -51,7 +51,7 @@ async def submit_one(call: Call) -> Answer:
 async def submit_many(call: Call) -> Answer:
     """Accept many jobs in one step and name their ids."""
     bulk: Bulk = call.body
-    now = time.time_ns() // 1000
+    now = wall()
     jobs = _new_jobs(bulk.jobs, call.ids.take(len(bulk.jobs)), now)
     accepted = await _submit(call, jobs)
     return answer_json({"ids": [show(job_id) for job_id in accepted.ids]})

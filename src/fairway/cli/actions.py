@@ -8,7 +8,7 @@ rest; a node that is away does, after saying how far it got.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -38,6 +38,7 @@ class Action(NamedTuple):
     done: str
     states: str
     call: Callable[[Transport, str], Any]
+    underway: str = ""  # said instead of *done* while the node still sees to it
 
 
 class Refusal(NamedTuple):
@@ -48,20 +49,29 @@ class Refusal(NamedTuple):
     detail: str
 
 
-def cancelling(force: bool) -> Action:
-    """Return the action that cancels."""
-    params = {"force": True} if force else None
+def _cancel(transport: Transport, job: str) -> Any:
+    return transport.call("DELETE", f"/jobs/{part(job)}")
 
-    def call(transport: Transport, job: str) -> Any:
-        return transport.call("DELETE", f"/jobs/{part(job)}", params=params)
 
-    return Action("cancel", "cancelled", "scheduled,queued,running", call)
+def _kill(transport: Transport, job: str) -> Any:
+    return transport.call("DELETE", f"/jobs/{part(job)}", params={"force": True})
 
 
 def _retry(transport: Transport, job: str) -> Any:
     return transport.call("POST", f"/jobs/{part(job)}/retry", body={})
 
 
+def moving(changes: Mapping[str, Any]) -> Action:
+    """Return the action that changes where, when and for whom a job waits."""
+
+    def call(transport: Transport, job: str) -> Any:
+        return transport.call("PATCH", f"/jobs/{part(job)}", body=dict(changes))
+
+    return Action("move", "moved", "scheduled,queued", call)
+
+
+CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
+KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
 RETRYING = Action("retry", "queued again", "failed,cancelled,unknown,succeeded", _retry)
 
 
@@ -178,4 +188,5 @@ def _tell(action: Action, tally: Tally) -> int:
 
 
 def _now(job: Any, action: Action) -> str:
-    return "asked to stop" if job.get("cancelling") and job["state"] == "running" else action.done
+    is_underway = action.underway and job.get("cancelling") and job["state"] == "running"
+    return action.underway if is_underway else action.done

@@ -10,7 +10,7 @@ from fairway.cli import actions, describing, moments
 from fairway.cli.calling import current, part, talks
 from fairway.cli.following import follow_log, print_log, wait_for
 from fairway.cli.output import clean, remark, say, show_facts, show_json, show_table
-from fairway.cli.parsing import duration
+from fairway.cli.parsing import duration, moment
 
 #: The most jobs that are asked for in one call; more are fetched page by page.
 PAGE = 200
@@ -129,7 +129,34 @@ def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
 @talks
 def cancel(targets: tuple[str, ...], all_matching: bool, yes: bool, force: bool) -> int:
     """Cancel jobs: those that wait never begin, those that run are stopped."""
-    return actions.act(actions.cancelling(force), targets, all_matching=all_matching, yes=yes)
+    action = actions.KILLING if force else actions.CANCELLING
+    return actions.act(action, targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@talks
+def kill(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+    """Cancel jobs by force: what runs is killed at once, what waits never begins."""
+    return actions.act(actions.KILLING, targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@click.option("--queue", metavar="QUEUE", help="Where they shall wait.")
+@click.option("--flow", metavar="FLOW", help="Whose they shall be.")
+@click.option("--priority", type=int, help="Higher goes first.")
+@click.option("--delay", callback=duration, metavar="DURATION", help="Not before so long from now.")
+@click.option("--at", "run_at", callback=moment, metavar="TIME", help="Not before this RFC 3339 time.")
+@talks
+def move(targets: tuple[str, ...], all_matching: bool, yes: bool, **changes: Any) -> int:
+    """Move waiting jobs: to another queue, flow, priority or time."""
+    if changes["delay"] is not None and changes["run_at"] is not None:
+        raise click.UsageError("--delay and --at exclude each other")
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if not changes:
+        raise click.UsageError("say where to: --queue, --flow, --priority, --delay or --at")
+    return actions.act(actions.moving(changes), targets, all_matching=all_matching, yes=yes)
 
 
 @jobs.command()

@@ -22,7 +22,7 @@ log = logging.getLogger("fairway.elector")
 class Lock(Protocol):
     """An OS lock that the system releases when its holder dies."""
 
-    def try_lock(self) -> bool:
+    def try_lock(self, patience: float = 0.0) -> bool:
         """Take it if nobody has it."""
 
     def release(self) -> None:
@@ -44,7 +44,7 @@ class Elector:
         while True:
             try:
                 reign = await self._stand()
-            except WorldError as error:
+            except (WorldError, OSError) as error:
                 log.warning("cannot stand for election", extra={"why": str(error)})
                 reign = None
             if reign is not None:
@@ -52,16 +52,26 @@ class Elector:
             await asyncio.sleep(self._ttl / 20)
 
     async def keep(self, reign: Reign) -> None:
-        """Renew until the term is over or can no longer be trusted; then return."""
-        while reign.trusts_itself(moment().mono):
+        """Renew until the term is over; then return.
+
+        A leader that cannot reach its store for a while is late, not deposed: it says nothing meanwhile
+        (`Reign.trusts_itself`), can commit nothing, and goes on if nobody took the term.
+        """
+        while True:
             sent = moment().mono
             try:
                 if not await self._store.renew(reign.term, reign.holder, asleep=False):
                     return
                 reign.renewed(sent)
-            except WorldError as error:
+                if self._lock is not None:  # one that won by the silence of a frozen leader has no lock yet
+                    self._lock.try_lock(0.0)
+            except (WorldError, OSError) as error:
                 log.warning("the beat was not written", extra={"why": str(error)})
             await asyncio.sleep(self._ttl / 5)
+
+    async def wait_a_turn(self) -> None:
+        """After a lost term: give the new leader the time to take the lock, or we would depose it at once."""
+        await asyncio.sleep(2 * self._ttl / 5)
 
     async def resign(self, reign: Reign) -> None:
         """Give the seat back, so that a successor need not wait."""
@@ -82,11 +92,12 @@ class Elector:
         leadership = await self._store.find_leadership()
         free = self._watch.may_stand(leadership, now.mono)
         # Without a lock file (a store for many machines) the beat alone decides.
-        locked = self._lock is not None and self._lock.try_lock()
+        locked = self._lock is not None and self._lock.try_lock(0.0)
         if not (free or locked):
             return None
         seen = leadership.term if leadership else 0
         elected = await self._store.elect(seen, self._holder, self._name, self.url, now.wall)
         if elected is None:
+            self.let_go()
             return None
         return begin_reign(elected, now.mono, self._ttl)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import secrets
 import signal
 from collections.abc import Callable
@@ -39,6 +40,7 @@ log = logging.getLogger("fairway.node")
 STOP_GRACE_SECONDS = 2.5
 STAND_AGAIN_SECONDS = 2.0
 PAUSE_MOST_SECONDS = 5.0
+LOOK_AT_LOCKS_SECONDS = 0.25
 
 
 class Node:
@@ -102,6 +104,13 @@ class Node:
         await self.store.close()
         return left
 
+    async def until_failed(self) -> str:
+        """Return why this node can no longer do its work, should that ever happen."""
+        lead = self._tasks[0]
+        await asyncio.wait([lead])
+        error = None if lead.cancelled() else lead.exception()
+        return f"{type(error).__name__}: {error}" if error else "it stopped standing for election"
+
     async def until_leading(self, timeout: float = 10.0) -> None:
         """Return when this node leads."""
         async with asyncio.timeout(timeout):
@@ -140,19 +149,22 @@ class Node:
         pause = 0.0  # grows while the engine fails again and again
         while not self._stopping:
             await asyncio.sleep(pause)
-            reign = await self._elector.win()
+            reign, deposed = await self._elector.win(), False
             try:
                 await self._reign(reign)
             except* (Deposed, WorldError) as group:
                 log.warning("no longer the leader", extra={"why": str(group.exceptions[0])})
-                pause = 0.0
+                pause, deposed = 0.0, True
             except* Exception:
                 log.exception("the engine failed; it is built anew from the store")
                 pause = min(max(2 * pause, 0.1), PAUSE_MOST_SECONDS)
             finally:
                 self.engine, self.feed.live = None, False
                 self._leading.clear()
+                self.store.stop_listening()
                 await self._elector.resign(reign)
+            if deposed and not self._stopping:
+                await self._elector.wait_a_turn()
             if self._stepping_down:
                 self._stepping_down = False
                 await asyncio.sleep(STAND_AGAIN_SECONDS)
@@ -162,7 +174,6 @@ class Node:
         self._terms += 1
         engine = Engine(self.store, self.feed, reign, self.name, self.options.timers)
         await engine.recover()
-        self._bury_the_dead(engine)
         self.store.listen()
         self.engine, self.feed.live = engine, True
         self._leading.set()
@@ -170,11 +181,12 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             beat = tasks.create_task(self._beat(reign, engine))
             chores = tasks.create_task(tidy_forever(self.store))
+            watch = tasks.create_task(self._watch_locks(engine))
             try:
                 await engine.run()
             finally:
-                beat.cancel()
-                chores.cancel()
+                for task in (beat, chores, watch):
+                    task.cancel()
 
     async def _beat(self, reign: Reign, engine: Engine) -> None:
         assert self._elector is not None
@@ -182,13 +194,15 @@ class Node:
         log.warning("the term is over", extra={"term": reign.term})
         engine.stop()
 
-    def _bury_the_dead(self, engine: Engine) -> None:
-        """Workers of this machine whose process is gone are known at once, by their OS locks."""
-        holding = list(engine.core.world.workers)
-        for incarnation in holding:
-            if self.locks.is_free(incarnation):
-                engine.bury(incarnation)
-        self.locks.remove_stale(keep=holding)
+    async def _watch_locks(self, engine: Engine) -> None:
+        """Workers of this machine whose processes are gone are known at once, by their OS locks."""
+        while True:
+            workers = engine.core.world.workers
+            for incarnation in [name for name, worker in workers.items() if not worker.connected]:
+                if self.locks.is_free(incarnation):
+                    engine.bury(incarnation)
+            self.locks.remove_stale(keep=workers)
+            await asyncio.sleep(LOOK_AT_LOCKS_SECONDS)
 
     # --- being there -----------------------------------------------------------------------------
     async def _write_self_down(self) -> None:
@@ -209,7 +223,7 @@ class Node:
 
     async def _end_tasks(self) -> None:
         """Give the leader's last commit its time, then end what still runs."""
-        if self._tasks:
+        if self._tasks and self.engine is not None:
             await asyncio.wait(self._tasks[:1], timeout=2.0)
         for task in self._tasks:
             task.cancel()
@@ -241,23 +255,63 @@ def calm_collector() -> None:
 
 
 async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = _stop_on_signals(announce)
     node = Node(options)
     try:
-        await node.start()
+        if not await _start(node, stop):
+            return 0
     except CannotImport as error:
         await node.stop()
         raise FairwayError(explain_import(options.apps, error)) from None
     for line in _greeting(node):
         announce(line)
-    await stop.wait()
-    announce("stopping: running jobs are handed back")
+    failure = await _until_stopped_or_failed(node, stop)
+    announce(f"stopping: {failure}" if failure else "stopping: running jobs are handed back")
     left = await node.stop()
     announce(_farewell(left))
-    return 0
+    return 1 if failure else 0
+
+
+def _stop_on_signals(announce: Callable[[str], None]) -> asyncio.Event:
+    """Return an event that the first signal sets; a second one ends the process at once."""
+    stop = asyncio.Event()
+
+    def take() -> None:
+        if stop.is_set():
+            announce("stopped at once; running jobs count as lost and go on at the next start")
+            os._exit(130)  # the guardian kills what the worker started
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, take)
+    return stop
+
+
+async def _start(node: Node, stop: asyncio.Event) -> bool:
+    """Start a node, unless it is told to stop before it is up."""
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await node.stop()
+    return False
+
+
+async def _until_stopped_or_failed(node: Node, stop: asyncio.Event) -> str | None:
+    """Wait for a signal; return what went wrong if the node cannot go on."""
+    failing = asyncio.ensure_future(node.until_failed())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if failing.done():
+        return failing.result()
+    failing.cancel()
+    return None
 
 
 def _greeting(node: Node) -> list[str]:
@@ -273,11 +327,14 @@ def _greeting(node: Node) -> list[str]:
 
 
 def _farewell(left: dict[str, int]) -> str:
-    if not left.get("waiting") and not left.get("running"):
+    handed_back = left.get("handed_back", 0)
+    if "waiting" not in left:  # it did not lead: only the leader knows what is left
+        return "stopped; another node leads"
+    if not left["waiting"] and not left["running"]:
         return "stopped; nothing is left"
     parts = [f"{left['waiting']} waiting"]
-    if left.get("handed_back"):
-        parts.append(f"{left['handed_back']} of them handed back by this node's worker")
-    if left.get("running"):
+    if handed_back:
+        parts.append(f"{handed_back} of them handed back by this node's worker")
+    if left["running"]:
         parts.append(f"{left['running']} running on other workers")
     return f"stopped; left: {', '.join(parts)}. Nothing is lost: they go on at the next start"

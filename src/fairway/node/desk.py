@@ -20,12 +20,12 @@ from fairway.core.plan import Reply
 from fairway.core.tree import Queue
 from fairway.core.world import Worker, World
 from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerPort, WorkerView
-from fairway.errors import Conflict, InvalidRequest, NoLeader, NotFound
+from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound
 from fairway.ids import show
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
 from fairway.query import Query
-from fairway.store import Accepted, NumberedEvent, Page, Store, StoredJob, Submission
+from fairway.store import Accepted, NewJob, NumberedEvent, Page, Store, StoredJob, Submission
 
 if TYPE_CHECKING:
     from fairway.node.app import Node
@@ -53,9 +53,15 @@ class NodeDesk:
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
+        if engine is not None and all(_is_plain(engine, job) for each in submissions for job in each.jobs):
+            try:
+                return await _in_time(engine.submit(submissions))
+            except Deposed:  # surely not written
+                pass
+        accepted = await self.store.submit(submissions, wall())
         if engine is not None:
-            return await engine.submit(submissions)
-        return await self.store.submit(submissions, wall())
+            engine.look_again()
+        return accepted
 
     async def get_job(self, job: int) -> StoredJob:
         found = await self.store.find_job(job)
@@ -82,7 +88,7 @@ class NodeDesk:
         engine = self._node.engine
         if engine is None or not any(job.state in WAITING for job in jobs):
             return [None] * len(jobs)
-        return await _in_time(engine.look(lambda world: [_standing(world, job) for job in jobs]))
+        return await _ask_leader(engine.look(lambda world: [_standing(world, job) for job in jobs]))
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
@@ -121,7 +127,7 @@ class NodeDesk:
         found = await self.get_job(job)
         if found.state not in ENDED:
             raise Conflict(f"job {show(job)} has not ended ({found.state})", code="not_ended")
-        revived = await _in_time(self._leader().revive(job))
+        revived = await _ask_leader(self._leader().revive(job))
         if revived is None:
             raise Conflict(
                 f"job {show(job)} cannot be tried again: its unique key is taken", code="unique_taken"
@@ -132,7 +138,7 @@ class NodeDesk:
         state = State.SUCCEEDED if succeeded else State.FAILED
         outcome = value if succeeded else b'{"reason":"resolved","type":"","message":"resolved by a person"}'
         found = await self.get_job(job)
-        if not await _in_time(self._leader().resolve(job, state, outcome or b"null")):
+        if not await _ask_leader(self._leader().resolve(job, state, outcome or b"null")):
             raise Conflict(f"job {show(job)} is {found.state}, not unknown", code="not_unknown")
         return await self.get_job(job)
 
@@ -141,7 +147,7 @@ class NodeDesk:
         def read(world: World) -> list[QueueView]:
             return [_show_queue(queue, wall()) for path, queue in sorted(world.tree.queues.items()) if path]
 
-        return await _in_time(self._leader().look(read))
+        return await _ask_leader(self._leader().look(read))
 
     async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
         discipline = changes.get("discipline")
@@ -152,7 +158,7 @@ class NodeDesk:
             )
         engine = self._leader()
         await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
-        return await _in_time(engine.look(lambda world: _show_queue(world.tree.grow(path), wall())))
+        return await _ask_leader(engine.look(lambda world: _show_queue(world.tree.grow(path), wall())))
 
     async def delete_queue(self, path: str) -> None:
         await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path))
@@ -162,7 +168,7 @@ class NodeDesk:
             queue = world.tree.find(path)
             return None if queue is None or not queue.path else list(queue.own.order(wall(), most))
 
-        found = await _in_time(self._leader().look(read))
+        found = await _ask_leader(self._leader().look(read))
         if found is None:
             raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
         return found
@@ -172,7 +178,7 @@ class NodeDesk:
         def read(world: World) -> list[WorkerView]:
             return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
 
-        views = await _in_time(self._leader().look(read))
+        views = await _ask_leader(self._leader().look(read))
         return sorted(views, key=lambda view: (view.name, view.joined_at))
 
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
@@ -181,7 +187,10 @@ class NodeDesk:
         await _ask(
             self._leader(), lambda ticket: happened.WorkerAsked(ticket, name, globs, changes.get("draining"))
         )
-        return next(view for view in await self.workers() if view.name == name)
+        found = [view for view in await self.workers() if view.name == name]
+        if not found:
+            raise NotFound(f"worker '{name}' has just left", code="no_such_worker")
+        return found[-1]
 
     async def cluster(self) -> ClusterView:
         leadership, nodes, history = await asyncio.gather(
@@ -228,7 +237,7 @@ class NodeDesk:
             engine = self._leader()
             found = await self.get_job(job)
             try:
-                reply = await _in_time(engine.ask(make(found)))
+                reply = await _ask_leader(engine.ask(make(found)))
             except _Settled:
                 return found
             if reply.error is None:
@@ -245,7 +254,7 @@ class _Settled(Exception):
 
 
 async def _ask(engine: Engine, make: Callable[[Any], happened.CoreEvent]) -> Reply:
-    reply = await _in_time(engine.ask(make))
+    reply = await _ask_leader(engine.ask(make))
     if reply.error is not None:
         raise _problem(reply)
     return reply
@@ -257,6 +266,23 @@ async def _in_time(awaitable: Awaitable[T]) -> T:
             return await awaitable
     except TimeoutError:
         raise NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s") from None
+
+
+async def _ask_leader(awaitable: Awaitable[T]) -> T:
+    try:
+        return await _in_time(awaitable)
+    except Deposed as error:
+        raise NoLeader(str(error)) from None
+
+
+def _is_plain(engine: Engine, job: NewJob) -> bool:
+    """Say whether a job can ride in the leader's own commit.
+
+    One that makes a queue or sets its limit must not do so before it is known to be accepted: it is inserted
+    like anybody's and taken in from the arrivals.
+    """
+    queue = engine.core.world.tree.find(job.queue)
+    return queue is not None and queue.known and job.concurrency in (None, queue.settings.limit)
 
 
 def _problem(reply: Reply) -> Exception:

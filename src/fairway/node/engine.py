@@ -26,20 +26,20 @@ from fairway.core.model import Arrival, Timers, shape_of
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
-from fairway.errors import Busy, Deposed, StoreUnavailable
+from fairway.errors import Deposed, FairwayError, NoLeader, StoreUnavailable
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.feed import Feed
 from fairway.node.inbox import Inbox, Submit
+from fairway.node.logbook import Logbook
 from fairway.node.ports import Hosting, Port
-from fairway.store import Accepted, LogLine, NewJob, Receipt, Store, StoredJob, Submission
+from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission
 
 log = logging.getLogger("fairway.engine")
 
 T = TypeVar("T")
 
 COMMIT_TRIES = 4
-LOG_LINES_MOST = 20_000
 SUBMIT_PATIENCE_SECONDS = 5.0
 
 
@@ -58,10 +58,10 @@ class Engine:
         self._rung = True
         self._revivals: dict[int, list[asyncio.Future[StoredJob | None]]] = {}
         self._resolutions: dict[int, list[asyncio.Future[bool]]] = {}
-        self._submitting: dict[int, Arrival] = {}
-        self._log_lines: list[LogLine] = []
-        self._log_filled = asyncio.Event()
+        self._promises: set[asyncio.Future[Any]] = set()  # every answer that somebody waits for
+        self._logbook = Logbook(store)
         self._stopping = False
+        self._over: FairwayError | None = None
         self._stepping = False
         self._looks: list[tuple[Callable[[World], Any], asyncio.Future[Any]]] = []
         self.counts = Counts()  # as of the last commit
@@ -72,36 +72,38 @@ class Engine:
     # --- asked from the loop, by the desk --------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         """Insert jobs in the next commit; one that can begin at once is inserted as begun."""
-        answer: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[list[Accepted]] = self._promise()
         arrivals = [arrival_of(job) for submission in submissions for job in submission.jobs]
         await self._inbox.submit(Submit(submissions, arrivals, answer), SUBMIT_PATIENCE_SECONDS)
         return await answer
 
     async def ask(self, make: Callable[[Any], happened.CoreEvent]) -> Reply:
         """Put a question to the core and return its reply, after the commit."""
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Reply] = self._promise()
         self._inbox.put(make(answer))
         return await answer
 
     async def revive(self, job: int) -> StoredJob | None:
         """Bring an ended job back; None if the store would not."""
-        answer: asyncio.Future[StoredJob | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[StoredJob | None] = self._promise()
         self._revivals.setdefault(job, []).append(answer)
         self._inbox.put(happened.ReviveAsked(job))
         return await answer
 
     async def resolve(self, job: int, state: str, outcome: bytes | None) -> bool:
         """Say how an unknown job went; False if it is not unknown."""
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[bool] = self._promise()
         self._resolutions.setdefault(job, []).append(answer)
         self._inbox.put(happened.ResolveAsked(job, state, outcome))
         return await answer
 
     async def look(self, read: Callable[[World], T]) -> T:
         """Read the core when all it knows is committed: nobody is told before."""
+        if not self.reign.trusts_itself(moment().mono):
+            raise NoLeader("this leader has not heard from the database for too long to speak for it")
         if not self._stepping:
             return read(self.core.world)
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[T] = self._promise()
         self._looks.append((read, answer))
         return await answer
 
@@ -112,7 +114,7 @@ class Engine:
 
     def open_port(self) -> Port:
         """Make a port for a worker that connected."""
-        return Port(self._hosting, self._inbox, self.ports, self._keep_log)
+        return Port(self._hosting, self._inbox, self.ports, self._logbook.keep)
 
     def bury(self, incarnation: str) -> None:
         """A worker is dead for sure."""
@@ -128,14 +130,20 @@ class Engine:
         """Lead until told to stop, deposed, or without a store."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                helpers = [tasks.create_task(self._listen()), tasks.create_task(self._write_logs())]
+                helpers = [
+                    tasks.create_task(self._listen()),
+                    tasks.create_task(self._logbook.write_forever()),
+                ]
                 try:
                     await self._lead()
                 finally:
                     for task in helpers:
                         task.cancel()
-        finally:
-            self._give_up()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        self._give_up(None)
+        await self._logbook.flush()
 
     async def recover(self) -> None:
         """Rebuild the core from the store: settings, running attempts; the backlog follows while leading."""
@@ -179,13 +187,12 @@ class Engine:
         plan = self.core.plan(now)
         submissions = [submission for submit in submits for submission in submit.submissions]
         if submissions or plan.batch:
-            try:
-                receipt = await self._commit(plan, submissions, now.wall)
-            except BaseException as error:
-                _fail(submits, plan.replies, error)
-                raise
+            receipt = await self._commit(plan, submissions, now.wall)
             self._act(plan, receipt, submits)
             self._tell(plan, receipt, submits)
+            if receipt.redrawn:
+                # The id of a new job was another's already: the core takes one for the other. Build it anew.
+                raise Deposed("two jobs drew the same id")
         else:
             self._act_without_commit(plan)
         await self._resend(plan)
@@ -209,10 +216,11 @@ class Engine:
 
     def _act(self, plan: Plan, receipt: Receipt, submits: Sequence[Submit]) -> None:
         now = moment()
+        if receipt.redrawn:
+            return
         if receipt.refused:
             arrivals = {arrival.job: arrival for submit in submits for arrival in submit.arrivals}
             self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
-            self._rung = True  # a job stored under another id than planned stands among the arrivals
         if receipt.begun:
             self.core.absorb(happened.Started(receipt.begun), now)
             send_begins(self.ports, self.core.world, receipt.begun, plan.bundles, self.reign.term)
@@ -282,39 +290,34 @@ class Engine:
             begun = await self._store.begun_again(resend.jobs)
             send_begins(self.ports, self.core.world, begun, {}, self.reign.term)
 
-    # --- logs do not go through the core ---------------------------------------------------------
-    def _keep_log(self, lines: list[LogLine]) -> None:
-        room = LOG_LINES_MOST - len(self._log_lines)
-        self._log_lines += lines[:room]
-        self._log_filled.set()
+    # --- promises ----------------------------------------------------------------------------------
+    def _promise(self) -> asyncio.Future[Any]:
+        """Make an answer that will be given, at the latest when this reign ends."""
+        if self._over is not None:
+            raise self._over
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._promises.add(answer)
+        answer.add_done_callback(self._promises.discard)
+        return answer
 
-    async def _write_logs(self) -> None:
-        while True:
-            await self._log_filled.wait()
-            self._log_filled.clear()
-            lines, self._log_lines = self._log_lines, []
-            try:
-                await self._store.add_log(lines)
-            except StoreUnavailable as error:
-                log.warning(
-                    "output of running jobs was not kept", extra={"lines": len(lines), "why": str(error)}
-                )
-
-    def _give_up(self) -> None:
-        """The reign is over: close every port, answer everybody who still waits."""
-        error = Deposed("the leader resigned")
+    def _give_up(self, cause: BaseException | None) -> None:
+        """The reign is over: close every port, and answer everybody who still waits."""
+        self._over = _why_over(cause)
         for port in list(self.ports.values()):
             port.close()
-        events, submits = self._inbox.take()
-        tickets = [ticket for event in events if (ticket := getattr(event, "ticket", None)) is not None]
-        _fail(submits, [Reply(ticket) for ticket in tickets], error)
-        waiting: list[asyncio.Future[Any]] = [
-            *(future for futures in self._revivals.values() for future in futures),
-            *(future for futures in self._resolutions.values() for future in futures),
-        ]
-        for future in (*waiting, *(answer for _, answer in self._looks)):
-            if not future.done():
-                future.set_exception(error)
+        self._inbox.take()  # wakes those who wait for room
+        for answer in list(self._promises):
+            if not answer.done():
+                answer.set_exception(self._over)
+                answer.exception()  # whoever asked may be gone; that is no error of ours
+
+
+def _why_over(cause: BaseException | None) -> FairwayError:
+    """Say why a question was not answered. Deposed: it surely changed nothing; else nobody knows."""
+    causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else [cause]
+    if all(one is None or isinstance(one, Deposed | asyncio.CancelledError) for one in causes):
+        return Deposed("the leader resigned before it looked at this")
+    return StoreUnavailable(f"the leader ended: {causes[0]}")
 
 
 def arrival_of(job: NewJob) -> Arrival:
@@ -337,15 +340,3 @@ def _answer(replies: Sequence[Reply]) -> None:
     for reply in replies:
         if not reply.ticket.done():
             reply.ticket.set_result(reply)
-
-
-def _fail(submits: Sequence[Submit], replies: Sequence[Reply], error: BaseException) -> None:
-    """Tell those who wait that nothing is known of their fate; they ask again under the same key."""
-    if not isinstance(error, Deposed | StoreUnavailable | Busy):
-        error = StoreUnavailable(f"the leader stopped: {error}")
-    for submit in submits:
-        if not submit.answer.done():
-            submit.answer.set_exception(error)
-    for reply in replies:
-        if not reply.ticket.done():
-            reply.ticket.set_exception(error)

@@ -24,12 +24,21 @@ class Feed:
         self._poll_seconds = poll_seconds
         self._told = asyncio.Event()
         self._waiters: dict[int, list[asyncio.Future[None]]] = {}
-        self.live = False  # an engine tells us; else we poll
+        self._live = False
+
+    @property
+    def live(self) -> bool:
+        """Whether an engine of this node tells us; else we poll."""
+        return self._live
+
+    @live.setter
+    def live(self, live: bool) -> None:
+        self._live = live
+        self._wake()
 
     def tell(self, events: Sequence[Event]) -> None:
         """Wake those for whom one commit made something true."""
-        told, self._told = self._told, asyncio.Event()
-        told.set()
+        self._wake()
         if self._waiters:
             for event in events:
                 if event.kind == "job.ended" and event.job is not None:
@@ -69,24 +78,25 @@ class Feed:
             if found:
                 number, index = found[-1].number, found[-1].offset
                 yield found
-            elif not await self._wait(told):
+            elif not await self._wait(told, number):
                 yield None
 
-    async def _wait(self, told: asyncio.Event) -> bool:
-        """Wait until there may be more; False after a quiet time."""
-        if not self.live:
-            for _ in range(int(QUIET_SECONDS / self._poll_seconds)):
-                _, newest = await self._store.event_span()
-                await asyncio.sleep(self._poll_seconds)
-                if (await self._store.event_span())[1] != newest:
+    async def _wait(self, told: asyncio.Event, number: int) -> bool:
+        """Wait until there may be events behind *number*; False after a quiet time."""
+        deadline = asyncio.get_running_loop().time() + QUIET_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                async with asyncio.timeout(QUIET_SECONDS if self._live else self._poll_seconds):
+                    await told.wait()
+                return True
+            except TimeoutError:
+                if not self._live and (await self._store.event_span())[1] > number:
                     return True
-            return False
-        try:
-            async with asyncio.timeout(QUIET_SECONDS):
-                await told.wait()
-            return True
-        except TimeoutError:
-            return False
+        return False
+
+    def _wake(self) -> None:
+        told, self._told = self._told, asyncio.Event()
+        told.set()
 
     def _release(self, job: int) -> None:
         for future in self._waiters.pop(job, ()):

@@ -11,6 +11,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from fairway.errors import WorldError
 from fairway.stores.sqlite.locks import FileLock
 from fairway.worker.agent import Agent
 from fairway.worker.app import WorkerOptions, build_agent
@@ -62,7 +63,10 @@ class OwnWorker:
         engine = self._node.engine
         if engine is not None:
             return LocalTransport(engine.open_port())
-        leadership = await self._node.store.find_leadership()
+        try:
+            leadership = await self._node.store.find_leadership()
+        except WorldError as error:
+            raise Disconnected(str(error)) from None
         if leadership is None or not leadership.holder or leadership.holder == self._node.incarnation:
             raise Disconnected("nobody leads yet")
         return await connector([leadership.url])()

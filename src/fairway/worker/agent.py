@@ -122,10 +122,12 @@ class Agent:
                     transport = await opening if inspect.isawaitable(opening) else opening
                 await self._serve(transport)
                 pause = FIRST_PAUSE
-            except* (Disconnected, OSError, TimeoutError) as group:
-                if self.connected.is_set():
+            except* Exception as group:
+                error = first_of(group)
+                # A refusal may come after the welcome, and again each time: its pauses must grow.
+                if self.connected.is_set() and not isinstance(error, Refused):
                     pause = FIRST_PAUSE
-                log.warning("no connection, trying again: %s", group.exceptions[0])
+                tell_why(error)
             self.connected.clear()
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -152,7 +154,7 @@ class Agent:
 
     def _be_welcomed(self, messages: Sequence[ToWorker]) -> None:
         if not messages or not isinstance(messages[0], Welcome):
-            raise Disconnected(describe_refusal(messages))
+            raise refusal_of(messages)
         if messages[0].term < self._term:
             raise Disconnected(f"node {messages[0].node} is of term {messages[0].term}, which is over")
         self._take(messages)
@@ -210,7 +212,7 @@ class Agent:
     def _take(self, messages: Sequence[ToWorker]) -> None:
         for message in messages:
             if isinstance(message, Refusal):
-                raise Disconnected(f"refused: {message.code}: {message.detail}")
+                raise refusal_of([message])
             if message.term < self._term:
                 log.info("dropped a message of an older term", extra={"term": message.term})
                 continue
@@ -239,7 +241,15 @@ class Agent:
                 self.handed_back([assignment[:2] for assignment in bundle])
                 continue
             self._held.update(dict.fromkeys([assignment[:2] for assignment in bundle], adapter))
+            self._begin_bundle(adapter, bundle)
+
+    def _begin_bundle(self, adapter: Adapter, bundle: Sequence[Assignment]) -> None:
+        """Give attempts to their adapter; if it cannot take them, the node shall have them back."""
+        try:
             adapter.begin(bundle)
+        except Exception as error:
+            log.error("the %s adapter could not begin, handing back: %r", adapter.name, error, exc_info=error)
+            self.handed_back([assignment[:2] for assignment in bundle])
 
     def _without_known(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Leave out what we have heard of: it runs, or the node has missed what became of it."""
@@ -353,8 +363,30 @@ def group(assignments: Sequence[Assignment]) -> list[list[Assignment]]:
     return groups
 
 
-def describe_refusal(messages: Sequence[ToWorker]) -> str:
-    """Say why a node did not welcome us."""
+class Refused(Disconnected):
+    """The node will not serve us, and said why."""
+
+
+def refusal_of(messages: Sequence[ToWorker]) -> Disconnected:
+    """Return why a node did not welcome us, or does not want us any more."""
     if messages and isinstance(messages[0], Refusal):
-        return f"refused: {messages[0].code}: {messages[0].detail}"
-    return "the node did not answer with a welcome"
+        return Refused(f"{messages[0].code}: {messages[0].detail}")
+    return Disconnected("the node did not answer with a welcome")
+
+
+def first_of(group: BaseExceptionGroup[Exception]) -> BaseException:
+    """Return the first error in a group, however deep it lies."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+def tell_why(error: BaseException) -> None:
+    """Log why there is no connection; an error that nobody foresaw comes with its traceback."""
+    if isinstance(error, Refused):
+        log.warning("the node refuses this worker, trying again: %s", error)
+    elif isinstance(error, Disconnected | OSError | TimeoutError):
+        log.warning("no connection, trying again: %s: %s", type(error).__name__, error)
+    else:
+        log.error("the connection failed, trying again: %r", error, exc_info=error)

@@ -43,11 +43,17 @@ def build_agent(options: WorkerOptions, connect: Connect) -> Agent:
     """Put a worker together; *connect* says how it reaches a node."""
     identity = take_identity(options.name, options.data_dir)
     warden = Warden(inherit=() if identity.lock_fd is None else (identity.lock_fd,))
+    adapters = build_adapters(options, warden)
+    capacity = Capacity(options.slots, tuple(options.tags), tuple(options.queues), options.async_per_slot)
+    return Agent(identity, capacity, adapters, connect, warden)
+
+
+def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
+    """Return one of each kind of adapter that this worker has work for: the one place that names them."""
     adapters: list[Adapter] = [CommandAdapter(warden)]
     if options.apps:
         adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
-    capacity = Capacity(options.slots, tuple(options.tags), tuple(options.queues), options.async_per_slot)
-    return Agent(identity, capacity, adapters, connect, warden)
+    return adapters
 
 
 async def run_worker(options: WorkerOptions) -> int:

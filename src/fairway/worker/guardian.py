@@ -36,8 +36,6 @@ MARK = "FAIRWAY_SPAWN"
 MOST_BYTES = 16 * 1024 * 1024
 MOST_FDS = 64
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-#: Descriptors are first moved up here, so that none is overwritten before it has reached its place.
-ABOVE = 200
 
 
 def main() -> None:
@@ -189,7 +187,12 @@ def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> in
     """Start a process and return its pid; raises what kept it from becoming its program."""
     reader, writer = os.pipe()
     guardian = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
     if pid == 0:
         _become(request, fds, mark, guardian, writer)
     os.close(writer)
@@ -205,13 +208,15 @@ def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> in
 def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: int, report: int) -> None:
     """Turn this fork into the program; never returns."""
     try:
-        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+        # Descriptors are first moved up, so that none is overwritten before it has reached its place.
+        above = max([2, *fds]) + 1
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, above)
         os.setsid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guardian:  # it died before the line above took effect
             os._exit(1)
         _reset_signals()
-        _place(fds)
+        _place(fds, above)
         argv: list[str] = request["argv"]
         environment = {**os.environ, **request["env"], MARK: mark}
         if request["cwd"] is not None:
@@ -234,16 +239,14 @@ def _reset_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _place(fds: dict[int, int]) -> None:
-    raised = {place: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, ABOVE) for place, fd in fds.items()}
-    if 0 not in raised:
-        raised[0] = os.open(os.devnull, os.O_RDONLY)
-    if 1 not in raised:
-        raised[1] = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+def _place(fds: dict[int, int], above: int) -> None:
+    wanted = dict(fds)
+    if 0 not in wanted:
+        wanted[0] = os.open(os.devnull, os.O_RDONLY)
+    wanted.setdefault(1, 2)
+    raised = {place: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for place, fd in wanted.items()}
     for place, fd in raised.items():
-        if place != fd:
-            os.dup2(fd, place)
-        os.set_inheritable(place, True)
+        os.dup2(fd, place)
 
 
 def peek() -> tuple[int, bool]:

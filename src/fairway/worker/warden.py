@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class NotSpawned:
 
     number: int  # an errno
     message: str
+    guardian_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class Warden:
             return
         self._reap()
         ours, theirs = socket.socketpair()
-        with theirs:
+        with contextlib.ExitStack() as opened, theirs:
+            opened.callback(ours.close)
             fds = (theirs.fileno(), *self.inherit)
             command = [sys.executable, "-I", "-S", guardian.__file__, *map(str, fds)]
             self._guardian = subprocess.Popen(
@@ -120,6 +122,7 @@ class Warden:
                 pass_fds=fds,
                 start_new_session=True,
             )
+            opened.pop_all()
         ours.setblocking(False)
         self._socket, self._reader = ours, guardian.FrameReader()
         asyncio.get_running_loop().add_reader(ours.fileno(), self._on_readable, ours)
@@ -133,7 +136,10 @@ class Warden:
         cwd: str | None = None,
         fds: Mapping[int, int] | None = None,
     ) -> Process:
-        """Start a process. *env* adds to ours; *fds* maps its descriptors to ours, which are copied."""
+        """Start a process. *env* adds to ours; *fds* maps its descriptors to ours, which are copied.
+
+        Raises OSError, and has started nothing, if this process has no descriptors left.
+        """
         self.start()
         self._number += 1
         process = Process(self, self._number, tell)
@@ -147,9 +153,9 @@ class Warden:
             "fds": list(fds),
         }
         if len(frame := guardian.pack(request)) > guardian.MOST_BYTES:
-            self._fail(process, "the arguments and environment are over 16 MB")
-        elif not self._send(frame, list(fds.values())):
-            self._fail(process, "the guardian is gone")
+            self._fail(process, NotSpawned(0, "the arguments and environment are over 16 MB"))
+        elif not self._send(frame, copy_all(fds.values())):
+            self._fail(process, GUARDIAN_GONE)
         else:
             self._starting[process.number] = process
         return process
@@ -174,9 +180,9 @@ class Warden:
     # --- the socket -----------------------------------------------------------------------------------
     def _send(self, frame: bytes, fds: list[int]) -> bool:
         if self._socket is None:
+            close_all(fds)
             return False
-        # Copies, because the caller closes its own as soon as we return.
-        self._backlog.append((frame, [os.dup(fd) for fd in fds]))
+        self._backlog.append((frame, fds))
         if len(self._backlog) == 1:
             self._flush()
         return self._socket is not None
@@ -244,20 +250,35 @@ class Warden:
         starting, running = list(self._starting.values()), list(self._running.items())
         self._starting, self._running = {}, {}
         for process in starting:
-            process.took(NotSpawned(0, "the guardian is gone"))
+            process.took(GUARDIAN_GONE)
         for pid, process in running:
             if not self._closed:  # else the guardian does it, and surely
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
             process.took(Ended(-signal.SIGKILL, guardian_lost=True))
 
-    def _fail(self, process: Process, message: str) -> None:
-        asyncio.get_running_loop().call_soon(process.took, NotSpawned(0, message))
+    def _fail(self, process: Process, why: NotSpawned) -> None:
+        asyncio.get_running_loop().call_soon(process.took, why)
 
     def _reap(self) -> None:
         if self._guardian is not None and self._guardian.poll() is None:
             self._guardian.kill()
             self._guardian.wait(1)
+
+
+GUARDIAN_GONE = NotSpawned(0, "the guardian is gone", guardian_lost=True)
+
+
+def copy_all(fds: Iterable[int]) -> list[int]:
+    """Copy descriptors, because the caller closes its own as soon as we return; all of them or none."""
+    copies: list[int] = []
+    try:
+        for fd in fds:
+            copies.append(os.dup(fd))
+    except OSError:
+        close_all(copies)
+        raise
+    return copies
 
 
 def close_all(fds: list[int]) -> None:

@@ -11,6 +11,7 @@ it back instead of reporting it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from itertools import count, repeat
 
@@ -20,6 +21,8 @@ from fairway.adapters.python.link import CannotImport, Key, Link
 from fairway.adapters.python.sync_link import SyncLink
 from fairway.wire.messages import Assignment, Result, Task
 from fairway.worker.warden import Warden
+
+log = logging.getLogger(__name__)
 
 IMPORT_SECONDS = 120.0
 
@@ -56,15 +59,23 @@ class PythonAdapter:
     def begin(self, assignments: Sequence[Assignment]) -> None:
         """Run one attempt, or one bundle in its order."""
         if assignments[0].task in self._async_tasks:
-            for assignment in assignments:
-                link = self._find_async_link()
-                self._where[assignment[:2]] = (link, 0)
-                link.begin(assignment)
+            self._begin_async(assignments)
             return
         keys = [assignment[:2] for assignment in assignments]
         sync_link = self._find_idle_link()
         self._where.update(zip(keys, zip(repeat(sync_link), count()), strict=False))
         sync_link.begin(assignments, keys)
+
+    def _begin_async(self, assignments: Sequence[Assignment]) -> None:
+        for index, assignment in enumerate(assignments):
+            try:
+                link = self._find_async_link()
+            except OSError as error:
+                log.warning("no child for async tasks, handing back: %r", error)
+                self._reporter.handed_back([assignment[:2] for assignment in assignments[index:]])
+                return
+            self._where[assignment[:2]] = (link, 0)
+            link.begin(assignment)
 
     def _find_idle_link(self) -> SyncLink:
         """Take an idle child, one that is ready before one that still imports."""

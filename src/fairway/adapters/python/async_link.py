@@ -70,12 +70,15 @@ class AsyncLink(Link):
             self.stop_running(key, kind, force)
 
     def has_ended(self, was_ready: bool, how: str) -> None:
-        """Charge those it ran, unless we killed it to stop one of them: then the others are innocent."""
+        """Charge those it ran, unless we killed it to stop one of them: then the others are innocent.
+
+        What had not begun when the guardian went is given back.
+        """
         for timer in self._timers.values():
             timer.cancel()
         now = time.monotonic()
         charged = {key: now - at for key, at in self.sent_at.items()}
-        if not was_ready:
+        if not was_ready and not self.guardian_lost:
             charged = dict.fromkeys(self.waiting, 0.0)
         else:
             self.take_back()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from typing import Any, Protocol
 
 import msgspec
 
 from fairway.errors import PermanentFailure, RetryAfter
+from fairway.times import LONGEST_SECONDS
 
 MOST_VALUE_BYTES = 1024 * 1024
 MOST_MESSAGE = 10_000
@@ -50,8 +52,17 @@ def judge_error(error: BaseException) -> Outcome:
     if isinstance(error, PermanentFailure):
         return "permanent", body, 0.0
     if isinstance(error, RetryAfter):
-        return "retry_after", body, max(0.0, error.seconds)
+        return "retry_after", body, bound_wait(error.seconds)
     return "error", body, 0.0
+
+
+def bound_wait(seconds: Any) -> float:
+    """Return a wait that can be kept, whatever a task wrote: never negative, at most ten years."""
+    try:
+        seconds = float(seconds)
+    except (TypeError, ValueError, OverflowError):
+        return LONGEST_SECONDS
+    return min(max(0.0, seconds), LONGEST_SECONDS) if math.isfinite(seconds) else LONGEST_SECONDS
 
 
 def judge_arguments(task: RegisteredTask, error: Exception) -> Outcome:

@@ -67,6 +67,7 @@ class Link(asyncio.Protocol):
         self.ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self.failure = ""
         self.gone = False
+        self.guardian_lost = False  # it ended through no fault of its own
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._transport: asyncio.WriteTransport | None = None
@@ -75,10 +76,11 @@ class Link(asyncio.Protocol):
         self._spawn(warden, apps)
 
     def _spawn(self, warden: Warden, apps: Sequence[str]) -> None:
-        data, theirs_data = socket.socketpair()
-        self._control, theirs_control = socket.socketpair()
-        page_fd, self.page = make_page()
-        with theirs_data, theirs_control:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            data, theirs_data = _open_pair(ours, theirs)
+            self._control, theirs_control = _open_pair(ours, theirs)
+            page_fd, self.page = make_page()
+            theirs.callback(os.close, page_fd)
             places = {
                 child.DATA: theirs_data.fileno(),
                 child.CONTROL: theirs_control.fileno(),
@@ -86,13 +88,15 @@ class Link(asyncio.Protocol):
             }
             argv = [sys.executable, "-m", child.__name__, self.kind, *apps]
             self.process = warden.spawn(argv, self._on_happening, fds=places)
-        os.close(page_fd)
-        self._control.setblocking(False)
-        data.setblocking(False)
+            ours.pop_all()  # all went well: these stay open
         self._opening = self._loop.create_task(self._open(data))
 
     async def _open(self, data: socket.socket) -> None:
-        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=data)
+        try:
+            self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=data)
+        except OSError:  # the child cannot be heard: let it end, and its jobs with it
+            data.close()
+            self.kill()
 
     # --- to the child -------------------------------------------------------------------------------
     @property
@@ -190,6 +194,7 @@ class Link(asyncio.Protocol):
             why = self.failure or f"the child ended before it was ready: {describe_ending(self._ending)}"
             self.ready.set_exception(CannotImport(why))
         self.owner.unlink(self)
+        self.guardian_lost = isinstance(self._ending, Ended | NotSpawned) and self._ending.guardian_lost
         self.has_ended(was_ready, describe_ending(self._ending))
 
     # --- what the two kinds do differently ------------------------------------------------------------
@@ -208,6 +213,17 @@ class Link(asyncio.Protocol):
 
 class CannotImport(Exception):
     """A child could not import its apps; the message is the traceback."""
+
+
+def _open_pair(
+    ours: contextlib.ExitStack, theirs: contextlib.ExitStack
+) -> tuple[socket.socket, socket.socket]:
+    """Open a pair of sockets; each end is closed with its stack."""
+    one, other = socket.socketpair()
+    ours.callback(one.close)
+    theirs.callback(other.close)
+    one.setblocking(False)
+    return one, other
 
 
 def describe_ending(ending: Happening) -> str:

@@ -25,8 +25,12 @@ def make_page() -> tuple[int, Page]:
     else:
         fd, path = tempfile.mkstemp(prefix="fairway-page-")
         os.unlink(path)  # noqa: PTH108
-    os.ftruncate(fd, mmap.PAGESIZE)
-    return fd, map_page(fd)
+    try:
+        os.ftruncate(fd, mmap.PAGESIZE)
+        return fd, map_page(fd)
+    except OSError:
+        os.close(fd)
+        raise
 
 
 def map_page(fd: int) -> Page:

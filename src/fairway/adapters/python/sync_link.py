@@ -27,13 +27,14 @@ FLUSH_SECONDS = 0.005
 class Run:
     """A bundle, or a single job, on its way through a child."""
 
-    __slots__ = ("assignments", "bound", "keys", "sent", "trimming")
+    __slots__ = ("assignments", "bound", "keys", "sent", "stops", "trimming")
 
     def __init__(self, assignments: Sequence[Assignment], keys: list[Key]) -> None:
         self.assignments, self.keys = assignments, keys
         self.bound = len(keys)  # jobs from here on were taken back
         self.sent = False
         self.trimming = False
+        self.stops: dict[int, tuple[str, bool]] = {}  # to be decided when the child stands still
 
 
 class SyncLink(Link):
@@ -121,6 +122,7 @@ class SyncLink(Link):
             self.page[ALLOWED] = bound
             run.trimming = False
             self._take_back(bound)
+            self._decide_stops(run)
         self.process.signal(signal.SIGCONT, group=False)
 
     def _take_back(self, bound: int) -> None:
@@ -140,27 +142,36 @@ class SyncLink(Link):
 
     def stop(self, key: Key, index: int, kind: str, force: bool) -> None:
         """Stop one job of the bundle, started or not."""
-        if self.has_started(index):
+        run = self.run
+        if run is None:
+            return
+        has_started = self.has_started(index)
+        if has_started and (len(run.keys) == 1 or not force):
             self.stop_running(key, kind, force)
             return
-        self._stopped_as.setdefault(key, kind)
+        # Which job a kill would hit is known only when the child stands still: it might be a neighbour.
+        if not has_started:
+            self._stopped_as.setdefault(key, kind)
+        run.stops[index] = (kind, force)
         self.trim()
-        # If the child turns out to be at this very job already, the trim leaves it to be stopped like any.
-        self._loop.call_later(TICK_SECONDS, self._stop_after_trim, key, kind, force)
 
-    def _stop_after_trim(self, key: Key, kind: str, force: bool) -> None:
-        if self.owner.holds(key) and not self.gone:
-            self.stop_running(key, kind, force)
+    def _decide_stops(self, run: Run) -> None:
+        """Stop the job the child is at, if it is one of those; one before it has ended, its result comes."""
+        index = self.page[INDEX]
+        if index in run.stops and index < run.bound and self.owner.holds(run.keys[index]):
+            self.stop_running(run.keys[index], *run.stops[index])
+        run.stops.clear()
 
     # --- its end --------------------------------------------------------------------------------------
     def has_ended(self, was_ready: bool, how: str) -> None:
-        """Charge the job it was at; give the others back."""
+        """Charge the job it was at; give the others back, and that one too if it cannot have begun."""
         run, self.run = self.run, None
         if self._timer is not None:
             self._timer.cancel()
         if run is None:
             return
-        index = self.page[INDEX] if run.sent else 0
+        # Before anything was sent the first job is charged with the import, unless the guardian went.
+        index = self.page[INDEX] if run.sent else NONE_YET if self.guardian_lost else 0
         if len(run.keys) == 1 and index >= 0:
             index = 0  # whether it had finished nobody knows: it may be one that must not start twice
         charged = run.keys[index] if 0 <= index < run.bound else None

@@ -64,7 +64,9 @@ def commit(
     for number in batch.taken:
         draft.arrivals.pop(number, None)
     draft.events = told(batch, begun, refused, revived, resolved, now)
-    return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, draft.keep(now))
+    redrawn = any(job.id not in asked for job in inserted)
+    told_as = draft.keep(now)
+    return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, told_as, redrawn)
 
 
 def _accept_all(

@@ -64,7 +64,16 @@ def commit(
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
         events = told(batch, begun, refused, revived, resolved, now)
         number = _tell(connection, events, now)
-        return Receipt(begun, inserted.accepted, sorted(refused), revived, resolved, events, number)
+        return Receipt(
+            begun,
+            inserted.accepted,
+            sorted(refused),
+            revived,
+            resolved,
+            events,
+            number,
+            bool(inserted.redrawn),
+        )
 
 
 def _insert(connection: apsw.Connection, submissions: Sequence[Submission], now: int) -> Inserted:

@@ -29,14 +29,14 @@ class FileLock:
         self.path = path
         self._file: int | None = None
 
-    def try_lock(self) -> bool:
-        """Take the lock and keep it; False if another process has it."""
+    def try_lock(self, patience: float = LOOK_SECONDS) -> bool:
+        """Take the lock and keep it; False if another process has it, also after *patience* seconds."""
         if self._file is not None:
             return True
         self.path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not _take(file):
+            if not _take(file, patience):
                 os.close(file)
                 return False
             if _is_at(file, self.path):
@@ -109,8 +109,8 @@ def _is_at(file: int, path: Path) -> bool:
     return False
 
 
-def _take(file: int) -> bool:
-    over = time.monotonic() + LOOK_SECONDS
+def _take(file: int, patience: float) -> bool:
+    over = time.monotonic() + patience
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

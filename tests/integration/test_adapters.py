@@ -1,0 +1,161 @@
+"""Every adapter runs the same suite. To add one: a name in KINDS, and its assignments by what they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fairway.adapter import Adapter
+from fairway.adapters.command import CommandAdapter
+from fairway.adapters.python.adapter import PythonAdapter
+from fairway.wire.messages import Assignment
+from fairway.worker.warden import Warden
+from tests.integration.worker_world import Recorder, call, command, eventually
+
+PYTHON = ["adapter_tasks:app"]
+
+
+class Kind(NamedTuple):
+    """An adapter, and assignments for it; each takes a job's number."""
+
+    make: Callable[[Warden], Adapter]
+    succeed: Callable[[int], Assignment]
+    fail: Callable[[int], Assignment]
+    last: Callable[[int], Assignment]  # for a minute
+    resist: Callable[[int], Assignment]  # the same, and not to be stopped by asking
+    speaks: bool = False  # the last two say a word once they run
+
+
+KINDS = {
+    "command": Kind(
+        CommandAdapter,
+        succeed=lambda job: command(job, ["true"]),
+        fail=lambda job: command(job, ["false"]),
+        last=lambda job: command(job, ["sh", "-c", "echo up; exec sleep 60"]),
+        resist=lambda job: command(job, ["sh", "-c", "trap '' TERM; echo up; sleep 60"]),
+        speaks=True,
+    ),
+    "python": Kind(
+        lambda warden: PythonAdapter(warden, PYTHON, slots=2),
+        succeed=lambda job: call(job, "add", 1, 1),
+        fail=lambda job: call(job, "fail", "plain"),
+        last=lambda job: call(job, "sleep", 60),
+        resist=lambda job: call(job, "ignore_stops"),
+    ),
+    "python-async": Kind(
+        lambda warden: PythonAdapter(warden, PYTHON, slots=2, async_per_slot=1),
+        succeed=lambda job: call(job, "nap", 0),
+        fail=lambda job: call(job, "nap", "x"),
+        last=lambda job: call(job, "nap", 60),
+        resist=lambda job: call(job, "block_loop", 60),
+    ),
+}
+
+
+class Stage:
+    """An adapter that has started, its guardian, and what it reported."""
+
+    def __init__(self, kind: Kind, warden: Warden) -> None:
+        self.kind, self.warden = kind, warden
+        self.adapter = kind.make(warden)
+        self.recorder = Recorder()
+
+    async def begin(self, assignment: Assignment) -> None:
+        """Begin an attempt and wait until its code runs."""
+        self.adapter.begin([assignment])
+        await eventually(lambda: self.adapter.started(*assignment[:2]))
+        if self.kind.speaks:
+            await self.recorder.until(lambda: self.recorder.pieces)
+
+    async def end_of(self, job: int) -> str:
+        """Wait until a job's attempt has ended; return how."""
+        await self.recorder.until(lambda: (job, 1) in self.recorder.results)
+        return self.recorder.result(job).kind
+
+    def signal_guardian(self, number: int) -> None:
+        """Send a signal to the guardian."""
+        assert self.warden.pid is not None
+        os.kill(self.warden.pid, number)
+
+
+@pytest.fixture(params=KINDS)
+async def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.chdir(Path(__file__).parent)
+    warden = Warden()
+    warden.start()
+    stage = Stage(KINDS[request.param], warden)
+    await stage.adapter.start(stage.recorder)
+    yield stage
+    await warden.close()
+
+
+async def test_what_goes_well_is_ok_and_what_does_not_is_an_error(stage: Stage) -> None:
+    stage.adapter.begin([stage.kind.succeed(1)])
+    stage.adapter.begin([stage.kind.fail(2)])
+    assert (await stage.end_of(1), await stage.end_of(2)) == ("ok", "error")
+    assert {"type", "message", "traceback"} <= set(stage.recorder.value(2))
+
+
+async def test_an_attempt_has_started_while_it_runs_and_no_other_has(stage: Stage) -> None:
+    await stage.begin(stage.kind.last(1))
+    assert not stage.adapter.started(1, 2)
+    assert not stage.adapter.started(2, 1)
+    stage.adapter.stop(1, 1, force=True)
+    await stage.end_of(1)
+    assert not stage.adapter.started(1, 1)
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_a_stopped_attempt_ends_as_what_it_was_stopped_for(stage: Stage, force: bool) -> None:
+    await stage.begin(stage.kind.last(1))
+    stage.adapter.stop(1, 1, force, "cancelled")
+    stage.adapter.stop(9, 9, force)  # nobody's
+    assert await stage.end_of(1) == "cancelled"
+
+
+async def test_force_ends_an_attempt_that_resists(stage: Stage) -> None:
+    await stage.begin(stage.kind.resist(1))
+    stage.adapter.stop(1, 1, force=True)
+    assert await stage.end_of(1) == "cancelled"
+
+
+async def test_an_attempt_that_resists_asking_is_ended_after_a_grace(stage: Stage) -> None:
+    await stage.begin(stage.kind.resist(1))
+    stage.adapter.stop(1, 1, force=False)
+    assert await stage.end_of(1) == "cancelled"
+
+
+async def test_a_time_limit_ends_an_attempt(stage: Stage) -> None:
+    stage.adapter.begin([stage.kind.last(1)._replace(timeout=0.2)])
+    assert await stage.end_of(1) == "timeout"
+
+
+async def test_the_adapter_goes_on_after_a_forced_stop(stage: Stage) -> None:
+    await stage.begin(stage.kind.last(1))
+    stage.adapter.stop(1, 1, force=True)
+    await stage.end_of(1)
+    stage.adapter.begin([stage.kind.succeed(2)])
+    assert await stage.end_of(2) == "ok"
+
+
+async def test_closing_stops_what_runs_after_its_grace(stage: Stage) -> None:
+    await stage.begin(stage.kind.last(1))
+    await stage.adapter.close(0.1)
+    assert await stage.end_of(1) == "stopped"
+
+
+async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begun(stage: Stage) -> None:
+    await stage.begin(stage.kind.last(1))
+    stage.signal_guardian(signal.SIGSTOP)
+    stage.adapter.begin([stage.kind.last(2)])  # which needs a process that nobody will start
+    stage.signal_guardian(signal.SIGKILL)
+    assert await stage.end_of(1) == "crashed"
+    await stage.recorder.until(lambda: stage.recorder.returned)
+    assert stage.recorder.returned == [(2, 1)]
+    stage.adapter.begin([stage.kind.succeed(3)])
+    assert await stage.end_of(3) == "ok"
