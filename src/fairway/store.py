@@ -161,7 +161,7 @@ class LogLine(NamedTuple):
     attempt: int
     number: int
     at: int
-    stream: str  # "stdout" or "stderr"
+    stream: str  # "stdout", "stderr" or "notice"
     text: str
 
 

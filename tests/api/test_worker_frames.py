@@ -35,6 +35,7 @@ HONEST: list[FromWorker] = [
     Results([Result(7, 1, "ok", b'{"a":1}', 0.1), Result(8, 1, "retry_after", b"{}", 0.1, 30.0)]),
     HandBack([Held(7, 1)]),
     Logs([LogPiece(7, 1, 0, 5, "stdout", "hi\n\x00\x1b[31m")]),
+    Logs([LogPiece(7, 1, 1, 5, "notice", "[output beyond 1 MB is dropped]\n")]),
     Goodbye("bye"),
 ]
 
@@ -65,6 +66,8 @@ def test_bytes_are_base64_in_json() -> None:
         hello(facts={"x": "y" * 70_000}), hello(predecessor=""), hello(pid=-1),
         hello(holds=[Held(-1, 1)]), hello(holds=[Held(2**63, 1)]),
         hello(results=[Result(1, 1, "?", b"1", 1)]),
+        hello(holds=[Held(1, 0)]), hello(results=[Result(1, 0, "ok", b"1", 1)]),
+        Beat([Held(1, 0)]), HandBack([Held(1, 0)]), Results([Result(1, 0, "ok", b"1", 0)]),
         Beat([Held(1, -1)]), Beat([Held(1, 2**31)]), Beat([], {"x": float("nan")}),
         Results([Result(1, 1, "won", b"1", 0)]), Results([Result(1, 1, "ok", b"", 0)]),
         Results([Result(1, 1, "ok", b"{", 0)]), Results([Result(1, 1, "ok", b'"\xff"', 0)]),
@@ -72,7 +75,7 @@ def test_bytes_are_base64_in_json() -> None:
         Results([Result(1, 1, "ok", b"1", -1)]), Results([Result(1, 1, "ok", b"1", float("nan"))]),
         Results([Result(1, 1, "ok", b"1", float("inf"))]),
         Results([Result(1, 1, "retry_after", b"1", 0, -5)]),
-        Results([Result(1, 1, "retry_after", b"1", 0, 1e300)]), HandBack([Held(2**63, 0)]),
+        Results([Result(1, 1, "retry_after", b"1", 0, 1e300)]), HandBack([Held(2**63, 1)]),
         Logs([LogPiece(1, 1, -1, 0, "stdout", "")]), Logs([LogPiece(1, 1, 0, -1, "stdout", "")]),
         Logs([LogPiece(1, 1, 0, 2**62, "stdout", "")]), Logs([LogPiece(1, 1, 0, 0, "nowhere", "")]),
     ],

@@ -111,6 +111,34 @@ def test_cancel_acts_on_ids_and_tells_of_refusals(node: StandIn) -> None:
     assert result.stderr == f"{other} was not cancelled: it has ended\n"
 
 
+def test_kill_cancels_by_force(node: StandIn) -> None:
+    node.answer(f"DELETE /v1/jobs/{ID}", job(state="running", cancelling=True), job(state="cancelled"))
+    assert node.run("jobs", "kill", ID).stdout == f"{ID}  being killed\n"
+    assert node.run("jobs", "cancel", "--force", ID).stdout == f"{ID}  killed\n"
+    assert [asked.params for asked in node.asked] == [{"force": "true"}, {"force": "true"}]
+
+
+def test_cancel_does_not_kill(node: StandIn) -> None:
+    node.answer(f"DELETE /v1/jobs/{ID}", job(state="running", cancelling=True))
+    assert node.run("jobs", "cancel", ID).stdout == f"{ID}  asked to stop\n"
+    assert node.asked[0].params == {}
+
+
+def test_move_sends_what_shall_change_and_nothing_else(node: StandIn) -> None:
+    node.answer(f"PATCH /v1/jobs/{ID}", job(queue="acme/late"))
+    assert node.run("jobs", "move", ID, "--queue", "acme/late").stdout == f"{ID}  moved\n"
+    assert node.asked[-1].body == {"queue": "acme/late"}
+    node.run("jobs", "move", ID, "--flow", "u7", "--priority", "0", "--delay", "5m")
+    assert node.asked[-1].body == {"flow": "u7", "priority": 0, "delay": 300.0}
+
+
+def test_move_takes_the_waiting_jobs_of_a_query(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    node.answer(f"PATCH /v1/jobs/{ID}", job())
+    result = node.run("jobs", "move", "--all-matching", "--yes", "queue:acme/*", "--queue", "b")
+    assert (result.exit_code, node.asked[0].params["q"]) == (0, "queue:acme/* state:scheduled,queued")
+
+
 def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": 312})
     result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="n\n")
@@ -189,6 +217,10 @@ id: 1.1
 event: log
 data: {"at": "2026-01-01T00:00:01Z", "stream": "stderr", "text": "err\\n"}
 
+id: 1.2
+event: log
+data: {"at": "2026-01-01T00:00:01Z", "stream": "notice", "text": "[dropped]\\n"}
+
 event: end
 data: {}
 
@@ -201,8 +233,8 @@ def test_a_command_that_was_waited_for_writes_as_if_it_ran_here(node: StandIn) -
     node.answer(f"GET /v1/jobs/{ID}", FAILED)
     result = node.run("submit", "--wait", "--", "true")
     assert (result.exit_code, result.stdout) == (1, "out\x1b[1m\n")
-    assert result.stderr.splitlines()[:2] == [f"job {ID}", "err"]
-    assert result.stderr.splitlines()[2].startswith("failed in 2 s (permanent)")
+    assert result.stderr.splitlines()[:3] == [f"job {ID}", "err", "[dropped]"]
+    assert result.stderr.splitlines()[3].startswith("failed in 2 s (permanent)")
 
 
 def test_a_log_is_obeyed_by_no_terminal_unless_asked_for_raw(node: StandIn) -> None:

@@ -160,6 +160,21 @@ def test_show_says_why_the_third_job_waits(fairway: Shell, tmp_path: Path) -> No
     assert fairway.json("jobs", "show", third)["state"] == "cancelled"
 
 
+def test_a_job_is_moved_while_it_waits_and_killed_while_it_runs(fairway: Shell, tmp_path: Path) -> None:
+    up = tmp_path / "up"
+    fairway.out("queues", "pause", "shut")
+    stubborn = ["--", "sh", "-c", f"trap '' TERM; touch {up}; while :; do sleep 0.1; done"]
+    job = fairway.submit("--queue", "shut", "--attempts", "1", *stubborn)
+    assert fairway.out("jobs", "move", job, "--queue", "open", "--priority", "3") == f"{job}  moved\n"
+    eventually(up.exists)
+    shown = fairway.json("jobs", "show", job)
+    assert (shown["queue"], shown["priority"]) == ("open", 3)
+    refused = fairway("jobs", "move", job, "--queue", "shut")
+    assert (refused.returncode, "was not moved" in refused.stderr) == (1, True)
+    fairway.out("jobs", "kill", job)
+    eventually(lambda: fairway.json("jobs", "show", job)["state"] == "cancelled")
+
+
 def test_a_paused_queue_holds_its_jobs_until_it_is_resumed(fairway: Shell) -> None:
     assert "yes" in fairway.out("queues", "pause", "slow")
     job = fairway.submit("--queue", "slow", "--", "true")

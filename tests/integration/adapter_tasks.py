@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import inspect
+import math
 import os
 import signal
 import subprocess
@@ -117,6 +118,8 @@ def fail(how: str) -> Any:
             raise PermanentFailure("never")
         case "later":
             raise RetryAfter(12.5)
+        case "never":
+            raise RetryAfter(math.inf)
         case "exit":
             sys.exit(3)
         case "set":
@@ -147,6 +150,12 @@ async def nap(seconds: float) -> str:
     """Sleep on the loop."""
     await asyncio.sleep(seconds)
     return context.current().job_id
+
+
+@app.task
+async def nap_for_ever() -> None:
+    """Ask to be tried again after an endless wait."""
+    raise RetryAfter(math.inf)
 
 
 @app.task

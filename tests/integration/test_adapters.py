@@ -15,7 +15,14 @@ from fairway.adapters.command import CommandAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.wire.messages import Assignment
 from fairway.worker.warden import Warden
-from tests.integration.worker_world import Recorder, call, command, eventually
+from tests.integration.worker_world import (
+    Recorder,
+    call,
+    command,
+    eventually,
+    few_descriptors,
+    open_descriptors,
+)
 
 PYTHON = ["adapter_tasks:app"]
 
@@ -68,9 +75,12 @@ class Stage:
     async def begin(self, assignment: Assignment) -> None:
         """Begin an attempt and wait until its code runs."""
         self.adapter.begin([assignment])
-        await eventually(lambda: self.adapter.started(*assignment[:2]))
-        if self.kind.speaks:
-            await self.recorder.until(lambda: self.recorder.pieces)
+        await eventually(lambda: self.runs(assignment.job))
+
+    def runs(self, job: int) -> bool:
+        """Whether the code of a job's attempt surely runs."""
+        spoke = not self.kind.speaks or any(piece.job == job for piece in self.recorder.pieces)
+        return spoke and self.adapter.started(job, 1)
 
     async def end_of(self, job: int) -> str:
         """Wait until a job's attempt has ended; return how."""
@@ -159,3 +169,31 @@ async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begu
     assert stage.recorder.returned == [(2, 1)]
     stage.adapter.begin([stage.kind.succeed(3)])
     assert await stage.end_of(3) == "ok"
+
+
+async def test_without_descriptors_nothing_hangs_and_nothing_leaks(stage: Stage) -> None:
+    """However few are left: an attempt is refused at once, or it has an end; then all goes on."""
+    await stage.begin(stage.kind.last(1))  # so that the next one needs a process of its own
+    before = open_descriptors()
+    jobs = range(100, 112)
+    for job, spare in zip(jobs, range(12), strict=True):
+        with few_descriptors(spare):
+            try:
+                stage.adapter.begin([stage.kind.last(job)])
+                await eventually(lambda job=job: ended(stage, job) or stage.runs(job))
+            except OSError:
+                stage.recorder.handed_back([(job, 1)])  # as the agent does
+        stage.adapter.stop(job, 1, force=True)
+        await stage.recorder.until(lambda job=job: ended(stage, job))
+    await eventually(lambda: open_descriptors() <= before)
+    kinds = {result.kind for result in stage.recorder.results.values()}
+    assert kinds <= {"crashed", "cancelled"}
+    assert stage.recorder.result(jobs[-1]).kind == "cancelled"  # the last had enough
+    assert stage.recorder.returned or "crashed" in kinds
+    stage.adapter.begin([stage.kind.succeed(2)])
+    assert await stage.end_of(2) == "ok"
+
+
+def ended(stage: Stage, job: int) -> bool:
+    """Whether a job's attempt has ended or came back."""
+    return (job, 1) in stage.recorder.results or (job, 1) in stage.recorder.returned

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +15,10 @@ import pytest
 
 from fairway import ids
 from fairway.adapters.python.adapter import PythonAdapter
+from fairway.adapters.python.judge import judge_error
 from fairway.adapters.python.link import CannotImport
+from fairway.errors import RetryAfter
+from fairway.times import LONGEST_SECONDS
 from fairway.wire.messages import Assignment
 from fairway.worker.warden import Warden
 from tests.integration.worker_world import Recorder, call, eventually, is_gone
@@ -119,19 +124,46 @@ async def test_retry_after_carries_its_seconds(world: World) -> None:
     assert recorder.result(1).retry_after == 12.5
 
 
+@pytest.mark.parametrize(
+    ("seconds", "waits"),
+    [
+        (0, 0.0),
+        (-5, 0.0),
+        (1e300, LONGEST_SECONDS),
+        (math.inf, LONGEST_SECONDS),
+        (-math.inf, LONGEST_SECONDS),
+        (math.nan, LONGEST_SECONDS),
+        ("soon", LONGEST_SECONDS),
+        (None, LONGEST_SECONDS),
+        (10**400, LONGEST_SECONDS),
+    ],
+)
+def test_no_wait_is_negative_or_endless(seconds: Any, waits: float) -> None:
+    error = RetryAfter(1)
+    error.seconds = seconds  # as a subclass might
+    kind, _, retry_after = judge_error(error)
+    assert (kind, retry_after) == ("retry_after", waits)
+
+
+async def test_a_task_that_asks_for_an_endless_wait_gets_the_longest(world: World) -> None:
+    recorder = await world.run(call(1, "fail", "never"), call(2, "nap_for_ever"))
+    assert recorder.result(1).retry_after == recorder.result(2).retry_after == LONGEST_SECONDS
+
+
 # --- many at once ---------------------------------------------------------------------------------------
 async def test_a_thousand_async_sleeps_share_one_child(world: World) -> None:
+    await eventually(lambda: len(world.children()) == 2)  # both slots are warmed up
     recorder = await world.run(*(call(job, "nap", 0.3) for job in range(1, 1001)))
     assert {result.kind for result in recorder.results.values()} == {"ok"}
     assert recorder.value(777) == ids.show(777)
-    assert len(world.children()) == 2  # the sync one was there before
+    assert len(world.children()) == 3
 
 
 async def test_async_jobs_beyond_a_childs_room_get_another(warden: Warden) -> None:
     world = World(warden, per_slot=2)
     await world.adapter.start(world.recorder)
     world.begin(*(call(job, "nap", 30) for job in range(1, 6)))
-    await eventually(lambda: len(world.children()) == 4)
+    await eventually(lambda: len(world.children()) == 5)  # two for `def` tasks, warm
 
 
 async def test_a_job_never_waits_behind_a_running_one(world: World) -> None:
@@ -221,6 +253,7 @@ async def test_the_exit_of_a_child_is_told_with_its_code(world: World) -> None:
 # --- stops ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("task", ["sleep", "nap"])
 async def test_a_time_limit_ends_an_attempt_and_spares_its_child(world: World, task: str) -> None:
+    await eventually(lambda: len(world.children()) == 2)
     await world.run(call(1, task, 0))
     before = world.children()
     world.begin(call(2, task, 30, timeout=0.2))
@@ -278,6 +311,38 @@ async def test_force_kills_all_that_the_task_started(world: World, tmp_path: Pat
     await world.recorder.until_ended(1)
     assert world.recorder.result(1).kind == "cancelled"
     await eventually(lambda: is_gone(int(path.read_text())))
+
+
+async def test_killing_a_job_that_waits_spares_the_one_that_runs(world: World) -> None:
+    world.begin(call(1, "sleep", 0.6, bundle=1), *(call(job, "add", 1, 1, bundle=1) for job in (2, 3)))
+    await eventually(world.has_started(1))
+    assert world.warden.pid is not None
+    os.kill(world.warden.pid, signal.SIGSTOP)  # a guardian that is slow to answer
+    world.adapter.stop(3, 1, force=True)
+    await asyncio.sleep(0.1)  # nothing may be decided meanwhile
+    os.kill(world.warden.pid, signal.SIGCONT)
+    await world.recorder.until_ended(3)
+    assert (world.recorder.result(1).kind, world.recorder.result(3).kind) == ("ok", "cancelled")
+    assert world.recorder.returned == [(2, 1)]
+
+
+async def test_killing_a_job_that_has_just_ended_spares_its_successor(world: World) -> None:
+    world.begin(call(1, "add", 1, 1, bundle=1), call(2, "sleep", 0.5, bundle=1))
+    async with asyncio.timeout(10):
+        while not world.adapter.started(2, 1):  # noqa: ASYNC110  # and its result has not been sent for
+            await asyncio.sleep(0)
+    world.adapter.stop(1, 1, force=True)
+    await world.recorder.until_ended(2)
+    assert (world.recorder.result(1).kind, world.recorder.result(2).kind) == ("ok", "ok")
+
+
+async def test_killing_a_running_job_of_a_bundle_gives_back_the_rest(world: World) -> None:
+    world.begin(call(1, "ignore_stops", bundle=1), call(2, "add", 1, 1, bundle=1))
+    await eventually(world.has_started(1))
+    world.adapter.stop(1, 1, force=True)
+    await world.recorder.until_ended(2)
+    assert world.recorder.result(1).kind == "cancelled"
+    assert world.recorder.returned == [(2, 1)]
 
 
 async def test_companions_of_a_killed_async_attempt_are_not_blamed(world: World) -> None:

@@ -18,6 +18,7 @@ from fairway.wire.messages import (
     Acks,
     Beat,
     Begin,
+    Draining,
     FromWorker,
     Goodbye,
     HandBack,
@@ -35,7 +36,14 @@ from fairway.worker.agent import Agent
 from fairway.worker.app import WorkerOptions, build_agent
 from fairway.worker.socket_transport import address_of, connector
 from fairway.worker.transport import LocalTransport
-from tests.integration.worker_world import PATIENCE_SECONDS, call, command, eventually
+from tests.integration.worker_world import (
+    PATIENCE_SECONDS,
+    call,
+    command,
+    eventually,
+    few_descriptors,
+    is_gone,
+)
 
 
 class Port:
@@ -215,6 +223,41 @@ async def test_a_refused_agent_tries_again(agent: Agent, node: Node) -> None:
     assert len(refusing.of(Hello)) == len(port.of(Hello)) == 1
 
 
+@pytest.mark.parametrize("when", ["connecting", "receiving"])
+async def test_an_unforeseen_error_ends_a_connection_and_not_the_worker(
+    agent: Agent, node: Node, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    broken = Port()
+    if when == "connecting":
+        node.ports.put_nowait(None)  # type: ignore[arg-type]
+    else:
+        broken.outgoing.put_nowait(["not a message"])  # type: ignore[list-item]
+        node.ports.put_nowait(broken)
+    port = await node.open()
+    port.say(Begin(1, [command(1, ["true"])]))
+    await port.until(lambda: port.results())
+    assert "AttributeError" in caplog.text
+
+
+async def test_without_descriptors_it_beats_on_and_work_comes_to_an_end(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 60)]))
+    await port.until(lambda: any(Held(1, 1, True) in beat.holds for beat in port.of(Beat)))
+    with few_descriptors(0):
+        port.say(
+            Begin(1, [command(2, ["true"]), call(3, "sleep", 60), call(4, "nap", 0), call(5, "add", 1, 1)])
+        )
+        await port.until(lambda: len(port.returned()) == 3)
+        beats = len(port.of(Beat))
+        await port.until(lambda: len(port.of(Beat)) > beats + 2)
+    assert port.results() == []  # nothing is the jobs' fault
+    assert set(port.returned()) == {Held(2, 1, False), Held(4, 1, False), Held(5, 1, False)}
+    assert {held.job for held in port.of(Beat)[-1].holds} == {1, 3}  # the third found a warm child
+    port.say(Begin(1, [command(6, ["true"]), call(7, "add", 1, 1), call(8, "nap", 0)]))
+    await port.until(lambda: len(port.results()) == 3)
+    assert {result.kind for result in port.results()} == {"ok"}
+
+
 async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(agent: Agent, node: Node) -> None:
     port = await node.open()
     port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sleep", "60"])]))
@@ -303,15 +346,15 @@ def test_a_nodes_url_becomes_a_sockets_address() -> None:
 PROGRAM = """
 import asyncio, sys
 from fairway.worker.app import WorkerOptions, run_worker
-options = WorkerOptions(join=["http://127.0.0.1:1"], name="w", slots=1, apps=sys.argv[1:])
+options = WorkerOptions(join=sys.argv[1:2], name="w", slots=1, apps=sys.argv[2:], grace_seconds=600)
 sys.exit(asyncio.run(run_worker(options)))
 """
 
 
-async def start_program(app: str) -> asyncio.subprocess.Process:
-    """Start a worker that finds no node."""
+async def start_program(*apps: str, join: str = "http://127.0.0.1:1") -> asyncio.subprocess.Process:
+    """Start a worker; it finds no node, unless told where one is."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, app, stderr=asyncio.subprocess.PIPE, cwd=Path(__file__).parent
+        sys.executable, "-c", PROGRAM, join, *apps, stderr=asyncio.subprocess.PIPE, cwd=Path(__file__).parent
     )
 
 
@@ -329,3 +372,30 @@ async def test_a_worker_ends_at_sigterm_although_no_node_answers() -> None:
     program.terminate()
     await asyncio.wait_for(program.communicate(), PATIENCE_SECONDS)
     assert program.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_a_worker_at_once(number: int, tmp_path: Path) -> None:
+    draining = asyncio.Event()
+    path = tmp_path / "pid"
+
+    async def play_node(connection: ServerConnection) -> None:
+        await connection.recv()
+        stubborn = command(7, ["sh", "-c", f"trap '' TERM; echo $$ > {path}; while :; do sleep 1; done"])
+        for message in (Welcome(1, 1, "node", 2.0, 10.0), Begin(1, [stubborn])):
+            await connection.send(msgspec.msgpack.encode(message))
+        async for frame in connection:
+            if isinstance(msgspec.msgpack.decode(frame, type=FromWorker), Draining):
+                draining.set()
+
+    async with serve(play_node, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        program = await start_program(join=f"http://127.0.0.1:{port}")
+        await eventually(lambda: path.exists() and path.read_text().strip())
+        program.send_signal(number)
+        await asyncio.wait_for(draining.wait(), PATIENCE_SECONDS)
+        assert program.returncode is None  # its grace is ten minutes
+        program.send_signal(number)
+        await asyncio.wait_for(program.communicate(), PATIENCE_SECONDS)
+    assert program.returncode == 0
+    await eventually(lambda: is_gone(int(path.read_text())))

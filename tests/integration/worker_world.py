@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -66,6 +70,39 @@ class Recorder:
     def text(self, stream: str) -> str:
         """Return all that was written to a stream."""
         return "".join(piece.text for piece in self.pieces if piece.stream == stream)
+
+
+@contextmanager
+def few_descriptors(spare: int) -> Iterator[None]:
+    """Let this process open only so many more descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_descriptors()) + 1 + spare, hard))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(spare):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+
+
+def open_descriptors() -> set[int]:
+    """Return the descriptors this process has open."""
+    return {fd for fd in (int(path.name) for path in Path("/dev/fd").iterdir()) if is_open(fd)}
+
+
+def is_open(fd: int) -> bool:
+    """Whether this is an open descriptor; the listing's own is not any more."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def call(job: int, task: str, *args: Any, timeout: float | None = None, bundle: int = 0) -> Assignment:

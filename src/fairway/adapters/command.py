@@ -162,7 +162,7 @@ class Execution:
             return "permanent", {"type": "BadPayload", "message": f"not a command: {error}", "traceback": ""}
         for number, argv in enumerate(work.run, 1):
             if self._stopped_as is None:
-                ending = await self._run_step(argv, work)
+                ending = await self._try_step(number, argv, work)
             if self._stopped_as is not None:
                 return self._stopped_as, self._describe_stop(number, argv)
             if number == 1 and isinstance(ending, NotSpawned) and ending.guardian_lost:
@@ -170,6 +170,15 @@ class Execution:
             if not isinstance(ending, Ended) or ending.code != 0:
                 return self._describe_failure(number, argv, ending)
         return "ok", {"exit_code": 0, "signal": None}
+
+    async def _try_step(self, number: int, argv: list[str], work: Work) -> Happening:
+        """Run a step; a worker that cannot even open a pipe for the first one gives the job back."""
+        try:
+            return await self._run_step(argv, work)
+        except OSError:
+            if number == 1:
+                raise NotBegun from None
+            raise
 
     async def _run_step(self, argv: list[str], work: Work) -> Happening:
         ending: asyncio.Future[Happening] = asyncio.get_running_loop().create_future()

@@ -56,6 +56,6 @@ def follow_log(transport: Transport, job: str, attempt: int | None = None, raw: 
 
 def write(text: str, stream: str, raw: bool) -> None:
     """Write output where it belongs; without *raw* a terminal obeys nothing in it."""
-    file = sys.stderr if stream == "stderr" else sys.stdout
+    file = sys.stdout if stream == "stdout" else sys.stderr  # a notice is Fairway's, not the job's
     file.write(text if raw else clean(text, keep="\n\t"))
     file.flush()

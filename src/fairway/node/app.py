@@ -158,6 +158,8 @@ class Node:
             except* Exception:
                 log.exception("the engine failed; it is built anew from the store")
                 pause = min(max(2 * pause, 0.1), PAUSE_MOST_SECONDS)
+            else:
+                pause = 0.0
             finally:
                 self.engine, self.feed.live = None, False
                 self._leading.clear()
@@ -187,6 +189,8 @@ class Node:
             finally:
                 for task in (beat, chores, watch):
                     task.cancel()
+        if not beat.cancelled():  # another took the term: let it have the lock before we stand again
+            raise Deposed(f"term {reign.term} is over")
 
     async def _beat(self, reign: Reign, engine: Engine) -> None:
         assert self._elector is not None
@@ -197,12 +201,18 @@ class Node:
     async def _watch_locks(self, engine: Engine) -> None:
         """Workers of this machine whose processes are gone are known at once, by their OS locks."""
         while True:
-            workers = engine.core.world.workers
-            for incarnation in [name for name, worker in workers.items() if not worker.connected]:
-                if self.locks.is_free(incarnation):
-                    engine.bury(incarnation)
-            self.locks.remove_stale(keep=workers)
+            try:
+                self._look_at_locks(engine)
+            except OSError as error:  # no descriptors left, say: leases tell as well, only later
+                log.warning("the locks of workers cannot be seen", extra={"why": str(error)})
             await asyncio.sleep(LOOK_AT_LOCKS_SECONDS)
+
+    def _look_at_locks(self, engine: Engine) -> None:
+        workers = engine.core.world.workers
+        for incarnation in [name for name, worker in workers.items() if not worker.connected]:
+            if self.locks.is_free(incarnation):
+                engine.bury(incarnation)
+        self.locks.remove_stale(keep=workers)
 
     # --- being there -----------------------------------------------------------------------------
     async def _write_self_down(self) -> None:

@@ -20,7 +20,7 @@ from fairway.core.plan import Reply
 from fairway.core.tree import Queue
 from fairway.core.world import Worker, World
 from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerPort, WorkerView
-from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound
+from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, WorldError
 from fairway.ids import show
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
@@ -74,6 +74,7 @@ class NodeDesk:
         while True:
             waiter = asyncio.ensure_future(self._node.feed.wait_ended(job, max(deadline - moment().mono, 0)))
             try:
+                await asyncio.sleep(0)  # let it listen before we look, or an end told in between is missed
                 found = await self.get_job(job)
                 if found.state in ENDED or moment().mono >= deadline:
                     return found
@@ -88,7 +89,10 @@ class NodeDesk:
         engine = self._node.engine
         if engine is None or not any(job.state in WAITING for job in jobs):
             return [None] * len(jobs)
-        return await _ask_leader(engine.look(lambda world: [_standing(world, job) for job in jobs]))
+        try:
+            return await _ask_leader(engine.look(lambda world: [_standing(world, job) for job in jobs]))
+        except WorldError:  # the leader has just ended, or cannot speak for the store: jobs are shown without
+            return [None] * len(jobs)
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:

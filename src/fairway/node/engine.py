@@ -26,7 +26,7 @@ from fairway.core.model import Arrival, Timers, shape_of
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
-from fairway.errors import Deposed, FairwayError, NoLeader, StoreUnavailable
+from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.feed import Feed
@@ -74,8 +74,11 @@ class Engine:
         """Insert jobs in the next commit; one that can begin at once is inserted as begun."""
         answer: asyncio.Future[list[Accepted]] = self._promise()
         arrivals = [arrival_of(job) for submission in submissions for job in submission.jobs]
-        await self._inbox.submit(Submit(submissions, arrivals, answer), SUBMIT_PATIENCE_SECONDS)
-        return await answer
+        try:
+            await self._inbox.submit(Submit(submissions, arrivals, answer), SUBMIT_PATIENCE_SECONDS)
+            return await answer
+        finally:
+            answer.cancel()  # if there was no room for it, nobody will give it
 
     async def ask(self, make: Callable[[Any], happened.CoreEvent]) -> Reply:
         """Put a question to the core and return its reply, after the commit."""
@@ -171,7 +174,7 @@ class Engine:
         looks, self._looks = self._looks, []
         for read, answer in looks:
             if not answer.done():
-                answer.set_result(read(self.core.world))
+                _settle(answer, read, self.core.world)
         self.counts = replace(self.core.world.counts)
         return wake_at
 
@@ -186,6 +189,7 @@ class Engine:
             self.core.absorb(happened.Submitted(submit.arrivals), now)
         plan = self.core.plan(now)
         submissions = [submission for submit in submits for submission in submit.submissions]
+        changed = False  # by what the store found: something may begin that was not planned
         if submissions or plan.batch:
             receipt = await self._commit(plan, submissions, now.wall)
             self._act(plan, receipt, submits)
@@ -193,10 +197,11 @@ class Engine:
             if receipt.redrawn:
                 # The id of a new job was another's already: the core takes one for the other. Build it anew.
                 raise Deposed("two jobs drew the same id")
+            changed = bool(receipt.refused or receipt.revived)
         else:
             self._act_without_commit(plan)
         await self._resend(plan)
-        if self.loading or self._rung or _has_news(self.core.world.plan):
+        if changed or self.loading or self._rung or _has_news(self.core.world.plan):
             return 0.0
         return plan.wake_at
 
@@ -208,7 +213,7 @@ class Engine:
                 return await self._store.commit(
                     self.reign.term, self.reign.holder, plan.batch, submissions, now
                 )
-            except StoreUnavailable:
+            except (StoreUnavailable, Busy):
                 if attempt == COMMIT_TRIES - 1:
                     raise
                 await asyncio.sleep(0.05 * 4**attempt)
@@ -302,22 +307,33 @@ class Engine:
 
     def _give_up(self, cause: BaseException | None) -> None:
         """The reign is over: close every port, and answer everybody who still waits."""
-        self._over = _why_over(cause)
+        self._over = _why_over(cause, self._stepping)
+        self._inbox.close()
         for port in list(self.ports.values()):
             port.close()
-        self._inbox.take()  # wakes those who wait for room
         for answer in list(self._promises):
             if not answer.done():
                 answer.set_exception(self._over)
                 answer.exception()  # whoever asked may be gone; that is no error of ours
 
 
-def _why_over(cause: BaseException | None) -> FairwayError:
+def _why_over(cause: BaseException | None, stepping: bool) -> FairwayError:
     """Say why a question was not answered. Deposed: it surely changed nothing; else nobody knows."""
     causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else [cause]
-    if all(one is None or isinstance(one, Deposed | asyncio.CancelledError) for one in causes):
+    if all(one is None or isinstance(one, Deposed) for one in causes):
         return Deposed("the leader resigned before it looked at this")
+    if isinstance(cause, asyncio.CancelledError):
+        # A commit that was under way is finished by the store although nobody waits for its answer.
+        return StoreUnavailable("the leader was stopped at its work") if stepping else _why_over(None, False)
     return StoreUnavailable(f"the leader ended: {causes[0]}")
+
+
+def _settle(answer: asyncio.Future[Any], read: Callable[[World], Any], world: World) -> None:
+    """Answer who looks; a read that fails is the asker's trouble, not the leader's."""
+    try:
+        answer.set_result(read(world))
+    except Exception as error:
+        answer.set_exception(error)
 
 
 def arrival_of(job: NewJob) -> Arrival:

@@ -38,11 +38,13 @@ class Inbox:
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self.closed = False
 
     def put(self, event: CoreEvent, weight: int = 1) -> None:
         """Add an event whether or not there is room: for what is small and must not wait."""
-        self._events.append(event)
-        self._grew(weight)
+        if not self.closed:
+            self._events.append(event)
+            self._grew(weight)
 
     async def put_patiently(self, event: CoreEvent, weight: int) -> None:
         """Add an event when there is room: whoever sends them faster than we commit has to wait."""
@@ -52,13 +54,15 @@ class Inbox:
 
     async def submit(self, submit: Submit, patience: float) -> None:
         """Add submissions when there is room, or raise Busy after *patience* seconds."""
-        if not self._room.is_set():
-            try:
-                await asyncio.wait_for(self._room.wait(), patience)
-            except TimeoutError:
-                raise Busy(f"{self._most:,} jobs are waiting to be written; send more slowly") from None
-        self._submits.append(submit)
-        self._grew(len(submit.arrivals))
+        try:
+            async with asyncio.timeout(patience):
+                while not self._room.is_set():  # whoever woke before us may have filled it again
+                    await self._room.wait()
+        except TimeoutError:
+            raise Busy(f"{self._most:,} jobs are waiting to be written; send more slowly") from None
+        if not self.closed:
+            self._submits.append(submit)
+            self._grew(len(submit.arrivals))
 
     def ring(self) -> None:
         """Wake the engine although nothing was put in."""
@@ -80,6 +84,11 @@ class Inbox:
         self._filled.clear()
         self._room.set()
         return taken
+
+    def close(self) -> None:
+        """The engine has ended: nobody waits for room any more, and what still comes is dropped."""
+        self.closed = True
+        self.take()
 
     def _grew(self, weight: int) -> None:
         self._weight += weight

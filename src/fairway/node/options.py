@@ -7,6 +7,7 @@ import re
 import secrets
 import socket
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 
 from fairway.core.model import Timers
@@ -58,11 +59,11 @@ class NodeOptions:
 
     def check_address(self) -> None:
         """Only this machine's own addresses for now."""
-        host, _, port = self.listen.rpartition(":")
+        host, colon, port = self.listen.rpartition(":")
         host = host.strip("[]") or "127.0.0.1"
-        if not port.isdigit() or int(port) > 65535:
+        if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
             raise InvalidRequest(f"listen {self.listen!r} is not of the form HOST:PORT", field="listen")
-        if host not in ("127.0.0.1", "localhost", "::1") and not host.startswith("127."):
+        if not _is_own(host):
             raise InvalidRequest(
                 f"listening on {host} would open the scheduler to others, which needs tokens; "
                 "listen on 127.0.0.1",
@@ -75,6 +76,14 @@ class NodeOptions:
             return self.name
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname().split(".")[0]) or "node"
         return f"{host[:48]}-{secrets.token_hex(2)}"
+
+
+def _is_own(host: str) -> bool:
+    """Say whether only this machine reaches *host*; a name such as 127.example.org may be anybody's."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def time_scale() -> float:

@@ -25,6 +25,7 @@ from fairway.worker.warden import Warden
 log = logging.getLogger(__name__)
 
 IMPORT_SECONDS = 120.0
+WARM_MOST = 8  # children started before they are needed
 
 
 class PythonAdapter:
@@ -44,7 +45,10 @@ class PythonAdapter:
         self._emptied = asyncio.Event()
 
     async def start(self, reporter: Reporter) -> list[Task]:
-        """Start one child and learn from it which tasks there are; raises CannotImport."""
+        """Start one child and learn from it which tasks there are; raises CannotImport.
+
+        The others are warmed up in the background, so that the first jobs need not wait for an import.
+        """
         self._reporter = reporter
         link = self._new_sync_link()
         self._idle.append(link)
@@ -53,6 +57,8 @@ class PythonAdapter:
         except TimeoutError:
             raise CannotImport(f"importing {self._apps} took over {IMPORT_SECONDS:g} s") from None
         self._async_tasks = frozenset(task.name for task in tasks if task.is_async)
+        if len(self._async_tasks) < len(tasks):
+            self._idle += [self._new_sync_link() for _ in range(min(self._slots, WARM_MOST) - 1)]
         return tasks
 
     # --- running ------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class Link(asyncio.Protocol):
             self._control, theirs_control = _open_pair(ours, theirs)
             page_fd, self.page = make_page()
             theirs.callback(os.close, page_fd)
+            ours.callback(self.page.release)
             places = {
                 child.DATA: theirs_data.fileno(),
                 child.CONTROL: theirs_control.fileno(),
@@ -196,6 +197,7 @@ class Link(asyncio.Protocol):
         self.owner.unlink(self)
         self.guardian_lost = isinstance(self._ending, Ended | NotSpawned) and self._ending.guardian_lost
         self.has_ended(was_ready, describe_ending(self._ending))
+        self.page.release()  # with it goes a descriptor, which must not wait for the garbage collector
 
     # --- what the two kinds do differently ------------------------------------------------------------
     def became_ready(self) -> None:

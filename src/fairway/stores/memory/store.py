@@ -235,8 +235,10 @@ class MemoryStore:
 
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:
+        # Not wait_for: before Python 3.12 it forgets a cancel that comes together with the ring.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._rung.wait()
         rung = self._rung.is_set()
         self._rung.clear()
         return rung

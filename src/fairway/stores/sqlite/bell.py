@@ -89,8 +89,10 @@ class Bell:
             left = over - loop.time()
             if left <= 0:
                 return False
+            # Not wait_for: before Python 3.12 it forgets a cancel that comes together with the ring.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), min(period, left))
+                async with asyncio.timeout(min(period, left)):
+                    await self._rung.wait()
 
     def _hear(self, own: socket.socket) -> None:
         with suppress(OSError):
