@@ -179,8 +179,10 @@ class Engine:
         return wake_at
 
     async def _write_act_tell(self) -> float | None:
+        page = await self._read_backlog()
         await self._take_arrivals()
-        await self._load_backlog()
+        if page:
+            self.core.absorb(happened.Loaded(page), moment())
         events, submits = self._inbox.take()
         now = moment()
         for event in events:
@@ -275,15 +277,16 @@ class Engine:
                 happened.TakenIn([row.job for row in taken], [row.number for row in taken]), moment()
             )
 
-    async def _load_backlog(self) -> None:
-        """Take in a page of what waited before this leader did."""
-        if not self.loading:
-            return
-        page = await anext(self._backlog, None)
-        if page is None:
-            self.loading = False
-        else:
-            self.core.absorb(happened.Loaded([row.job for row in page]), moment())
+    async def _read_backlog(self) -> list[Arrival]:
+        """Return a page of what waited before this leader did.
+
+        Read before the arrivals and taken in after them: what somebody inserts just now is in both or in
+        neither, and a job must not begin before the limit that came with its arrival holds.
+        """
+        page = await anext(self._backlog, None) if self.loading else None
+        self.loading = page is not None
+        self._rung |= self.loading
+        return [row.job for row in page or ()]
 
     async def _listen(self) -> None:
         while True:

@@ -1,0 +1,198 @@
+"""What a node is started with: nonsense is refused with a sentence, the rest is found where it was left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairway.core.model import Timers
+from fairway.errors import InvalidRequest
+from fairway.node.app import Node, _farewell, _greeting
+from fairway.node.options import NodeOptions, scaled_timers, time_scale
+
+
+def check(message: str | None, **options: Any) -> None:
+    """Options are fine, or refused with a message that says why."""
+    if message is None:
+        NodeOptions(**options).check()
+        return
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        NodeOptions(**options).check()
+
+
+def test_the_usual_options_are_fine() -> None:
+    check(None)
+
+
+@pytest.mark.parametrize(
+    ("beat", "lease", "message"),
+    [
+        (2.0, 10.0, None),
+        (2.0, 4.1, None),
+        (2.0, 4.0, "a lease of 4 s must be longer than two beats of 2 s"),
+        (2.0, 1.0, "must be longer than two beats"),
+        (0.0, 0.0, "must be longer than two beats"),
+    ],
+)
+def test_a_lease_is_longer_than_two_beats(beat: float, lease: float, message: str | None) -> None:
+    check(message, timers=Timers(beat=beat, lease=lease))
+
+
+@pytest.mark.parametrize("name", ["a", "node-1", "Rack_3.left", "x" * 64])
+def test_a_good_name(name: str) -> None:
+    check(None, name=name)
+    assert NodeOptions(name=name).node_name() == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "a b", "a/b", "ü", "a\n", "<b>"])
+def test_a_bad_name(name: str) -> None:
+    check("must be 1–64 of", name=name)
+
+
+def test_a_node_without_a_name_makes_one_that_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    for host in ("web1.example.org", "büro rechner", "x" * 200, "."):
+        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+        names = {NodeOptions().node_name() for _ in range(3)}
+        assert len(names) > 1  # two nodes on one machine are told apart
+        for name in names:
+            check(None, name=name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slots": 1}, None),
+        ({"slots": 10_000}, None),
+        ({"slots": None}, None),
+        ({"slots": 0}, "slots must be 1 to 10,000"),
+        ({"slots": -1}, "slots must be 1 to 10,000"),
+        ({"slots": 10_001}, "slots must be 1 to 10,000"),
+        ({"async_per_slot": 1}, None),
+        ({"async_per_slot": 0}, "async_per_slot must be 1 to 1,000,000"),
+        ({"async_per_slot": 1_000_001}, "async_per_slot must be 1 to 1,000,000"),
+    ],
+)
+def test_slots_are_a_number_that_makes_sense(options: dict[str, Any], message: str | None) -> None:
+    check(message, **options)
+
+
+@pytest.mark.parametrize(
+    ("listen", "message"),
+    [
+        ("127.0.0.1:8899", None),
+        ("127.0.0.1:0", None),
+        ("127.3.2.1:80", None),
+        ("localhost:8899", None),
+        ("[::1]:8899", None),
+        (":8899", None),
+        ("127.0.0.1", "not of the form HOST:PORT"),
+        ("8899", "not of the form HOST:PORT"),
+        ("", "not of the form HOST:PORT"),
+        ("127.0.0.1:", "not of the form HOST:PORT"),
+        ("127.0.0.1:x", "not of the form HOST:PORT"),
+        ("127.0.0.1:-1", "not of the form HOST:PORT"),
+        ("127.0.0.1:65536", "not of the form HOST:PORT"),
+        ("127.0.0.1:²", "not of the form HOST:PORT"),
+        ("0.0.0.0:8899", "would open the scheduler to others"),
+        ("[::]:8899", "would open the scheduler to others"),
+        ("*:8899", "would open the scheduler to others"),
+        ("10.0.0.7:8899", "would open the scheduler to others"),
+        ("example.org:8899", "would open the scheduler to others"),
+        ("127.evil.example:8899", "would open the scheduler to others"),
+        ("128.0.0.1:8899", "would open the scheduler to others"),
+    ],
+)
+def test_a_node_listens_on_this_machine_only(listen: str, message: str | None) -> None:
+    check(message, listen=listen)
+
+
+@pytest.mark.parametrize(
+    ("address", "file"),
+    [
+        ("sqlite:///data/jobs.db", "data/jobs.db"),
+        ("sqlite:////var/lib/jobs.db", "/var/lib/jobs.db"),
+        ("jobs.db", "jobs.db"),
+        ("/var/lib/jobs.db", "/var/lib/jobs.db"),
+    ],
+)
+def test_a_database_is_a_file(address: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
+    assert NodeOptions(address).database_path() == Path(file)
+    monkeypatch.setenv("FAIRWAY_DATABASE", address)
+    assert NodeOptions().database_path() == Path(file)
+    assert NodeOptions("other.db").database_path() == Path("other.db")  # what is said goes before
+
+
+@pytest.mark.parametrize("address", ["postgresql://host/db", "sqlite:///", "sqlite://jobs.db", "http://x"])
+def test_an_address_that_is_no_file_is_refused(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="not of the form sqlite:///"):
+        NodeOptions(address).database_path()
+
+
+def test_without_an_address_the_database_is_in_the_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
+    monkeypatch.setenv("FAIRWAY_HOME", str(tmp_path / "home"))
+    assert NodeOptions().database_path() == tmp_path / "home" / "fairway.db"
+    assert NodeOptions(data_dir=tmp_path).database_path() == tmp_path / "fairway.db"
+
+
+@pytest.mark.parametrize(("text", "scale"), [("1", 1.0), ("0.05", 0.05), ("100", 100.0)])
+def test_all_timers_are_scaled_together(text: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_TIME_SCALE", text)
+    options = NodeOptions()
+    usual = Timers()
+    assert (options.timers.beat, options.timers.lease) == (usual.beat * scale, usual.lease * scale)
+    assert options.leader_ttl == 5.0 * scale and options.timers == scaled_timers(scale)
+    options.check()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "101", "fast", "nan", "inf", ""])
+def test_a_scale_that_makes_no_sense_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_TIME_SCALE", text)
+    with pytest.raises(InvalidRequest, match="must be a number from"):
+        time_scale()
+
+
+def test_a_node_greets_with_where_it_is_and_what_to_try() -> None:
+    node = SimpleNamespace(name="n1", url="http://127.0.0.1:8899", path=Path("jobs.db"))
+    first, *rest = _greeting(node)  # type: ignore[arg-type]
+    assert first.startswith("fairway ") and first.endswith(", node n1")
+    assert "http://127.0.0.1:8899" in rest[0] and "jobs.db" in rest[1]
+    assert any("fairway submit" in line for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("left", "sentence"),
+    [
+        ({}, "stopped; another node leads"),
+        ({"handed_back": 2}, "stopped; another node leads"),
+        ({"waiting": 0, "running": 0}, "stopped; nothing is left"),
+        (
+            {"waiting": 3, "running": 0},
+            "stopped; left: 3 waiting. Nothing is lost: they go on at the next start",
+        ),
+        (
+            {"waiting": 3, "running": 0, "handed_back": 2},
+            "stopped; left: 3 waiting, 2 of them handed back by this node's worker. "
+            "Nothing is lost: they go on at the next start",
+        ),
+        (
+            {"waiting": 0, "running": 4},
+            "stopped; left: 0 waiting, 4 running on other workers. "
+            "Nothing is lost: they go on at the next start",
+        ),
+    ],
+)
+def test_a_node_says_what_it_leaves_behind(left: dict[str, int], sentence: str) -> None:
+    assert _farewell(left) == sentence
+
+
+def test_a_node_with_nonsense_options_is_not_made() -> None:
+    with pytest.raises(InvalidRequest):
+        Node(NodeOptions(slots=0))
