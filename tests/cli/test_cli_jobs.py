@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.stand_in import StandIn, job
 
@@ -147,6 +150,27 @@ def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
     assert [asked.method for asked in node.asked] == ["GET"]
 
 
+def test_one_job_is_asked_about_as_one(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    result = node.run("jobs", "cancel", "--all-matching", "queue:acme", input="n\n")
+    assert result.stderr.startswith("cancel 1 job that matches queue:acme ")
+
+
+def test_nothing_to_do_is_said_in_the_words_of_the_query(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [], "next": None, "total": 0})
+    result = node.run("jobs", "cancel", "--all-matching", "queue:acme", "age:>1h")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "nothing to cancel: no scheduled, queued or running job matches queue:acme age:>1h\n"
+    )
+
+
+@pytest.mark.parametrize(("total", "says"), [(312, "1 of 312 jobs shown;"), (None, "1 job shown, there are")])
+def test_a_list_that_is_cut_says_so(node: StandIn, total: int | None, says: str) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": total})
+    assert node.run("jobs", "list", "--limit", "1").stderr.startswith(says)
+
+
 def test_without_anybody_to_answer_nothing_is_done(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="")
@@ -199,7 +223,7 @@ def test_submit_sends_a_task_or_a_file_overruled_by_options(node: StandIn, tmp_p
 
 
 def test_a_task_that_was_waited_for_prints_its_value(node: StandIn) -> None:
-    task = {"task": "shop.send", "args": [], "kwargs": {}, "work": None}
+    task: dict[str, Any] = {"task": "shop.send", "args": [], "kwargs": {}, "work": None}
     node.answer("POST /v1/jobs", job(**task), status=201)
     node.answer(f"GET /v1/jobs/{ID}", {**SUCCEEDED, **task, "outcome": {"ok": True, "value": [1, "ü"]}})
     result = node.run("submit", "--wait", "--task", "shop.send")

@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from fairway import __version__
+from fairway.api.queues import SettingsChanges
 from fairway.cli import checks, doctor
 from fairway.cli.events import line
 from fairway.cli.main import main
-from fairway.cli.queues import read_change
+from fairway.cli.queues import SETTINGS, read_change
 from fairway.errors import WorldError
 from tests.cli.stand_in import StandIn
 
@@ -51,6 +52,23 @@ def test_queues_are_listed_with_what_holds_them_up(node: StandIn) -> None:
     heading, row = node.run("queues", "list").stdout.splitlines()
     assert heading.startswith("queue  waiting  scheduled  running  limit  oldest wait")
     assert row.split() == ["acme", "2", "0", "1", "1", "1", "min", "-", "acme"]
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "shown"),
+    [
+        ("paused of 'acme'", "acme: paused"),
+        ("limit of 'acme/b'", "acme/b: limit is full"),
+        ("quota", "quota"),
+    ],
+)
+def test_what_holds_a_queue_up_is_named_first(node: StandIn, limited_by: str, shown: str) -> None:
+    node.answer("GET /v1/queues", {"queues": [{**QUEUE, "limited_by": limited_by}]})
+    assert node.run("queues", "list").stdout.endswith(f"  {shown}\n")
+
+
+def test_the_settings_are_those_of_the_api() -> None:
+    assert SettingsChanges.__struct_fields__ == SETTINGS
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from fairway import __version__
-from fairway.cli.main import COMMANDS, main
+from fairway.cli.main import COMMANDS, describe, main
+from fairway.cli.output import clean
+from fairway.errors import FairwayError
 
 NOWHERE = "http://127.0.0.1:1"  # nothing listens there: a call would end with 1, not 2
 
@@ -58,6 +60,7 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("submit --file work.yaml", "write the same as JSON"),
         ("queues set acme", "Missing argument"),
         ("queues set acme limit", "write KEY=VALUE"),
+        ("queues set acme weight=3", "there is no setting 'weight'; there are limit, paused, discipline"),
         ("up --listen 8899", "write HOST:PORT"),
         ("up --listen 127.0.0.1:99999", "write HOST:PORT"),
         ("up --slots 0", "--slots"),
@@ -108,6 +111,26 @@ sys.exit(", ".join(sorted(heavy & set(sys.modules))) or 0)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_of_several_lines_keeps_them_and_a_terminal_obeys_none() -> None:
+    error = FairwayError("cannot import x:app: No module\n\nTraceback:\n  line\x1b\n")
+    assert [clean(line) for line in describe(error)] == [
+        "fairway: cannot import x:app: No module",
+        "",
+        "Traceback:",
+        r"  line\x1b",
+    ]
+
+
+def test_an_app_that_cannot_be_imported_is_explained_line_by_line(tmp_path: Path) -> None:
+    place = ["--data-dir", str(tmp_path), "--database", f"sqlite:///{tmp_path}/fairway.db"]
+    line = [sys.executable, "-m", "fairway.cli", "up", "--listen", "127.0.0.1:0", "--app", "nope:app", *place]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("fairway: cannot import nope:app")
+    assert "\\n" not in done.stderr
+    assert "\nModuleNotFoundError: No module named 'nope'\n" in done.stderr
 
 
 def test_an_unforeseen_error_is_one_line_too(monkeypatch: pytest.MonkeyPatch) -> None:

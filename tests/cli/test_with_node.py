@@ -24,13 +24,16 @@ PATIENCE_SECONDS = 30.0
 class Running:
     """A `fairway` process whose stdout is read line by line."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, together: bool = False, environment: dict[str, str] | None = None
+    ) -> None:
+        """Start it; *together* reads stderr as if it were stdout."""
         self.process = subprocess.Popen(
             [*FAIRWAY, *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT if together else subprocess.PIPE,
             text=True,
-            env={**os.environ, **environment},
+            env={**os.environ, **(environment or {})},
         )
         self.lines: list[str] = []
         self._coming: queue.Queue[str | None] = queue.Queue()
@@ -42,8 +45,7 @@ class Running:
         while True:
             line = self._coming.get(timeout=max(deadline - time.monotonic(), 0.01))
             if line is None:
-                assert self.process.stderr is not None
-                raise AssertionError(f"ended without {pattern!r}: {self.lines} {self.process.stderr.read()}")
+                raise AssertionError(f"ended without {pattern!r}: {self.lines} {self._errors()}")
             self.lines.append(line)
             found = re.search(pattern, line)
             if found:
@@ -51,7 +53,6 @@ class Running:
 
     def stop(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
         """Send a signal; return exit code, the rest of stdout, stderr."""
-        assert self.process.stderr is not None
         self.process.send_signal(number)
         try:
             code = self.process.wait(PATIENCE_SECONDS)
@@ -61,7 +62,10 @@ class Running:
         rest = []
         while (line := self._coming.get(timeout=PATIENCE_SECONDS)) is not None:
             rest.append(line)
-        return code, "".join(rest), self.process.stderr.read()
+        return code, "".join(rest), self._errors()
+
+    def _errors(self) -> str:
+        return self.process.stderr.read() if self.process.stderr else ""
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -231,7 +235,7 @@ def test_a_detached_queue_finds_no_worker(fairway: Shell) -> None:
 
 
 def test_events_are_told_as_they_happen(fairway: Shell) -> None:
-    watch = Running("events", "queue:told", "--json", "--after", "0.0", **fairway.environment)
+    watch = Running("events", "queue:told", "--json", "--after", "0.0", environment=fairway.environment)
     try:
         job = fairway.submit("--queue", "told", "--", "true")
         assert watch.line(job)
@@ -243,12 +247,37 @@ def test_events_are_told_as_they_happen(fairway: Shell) -> None:
 def test_ctrl_c_while_following_is_quiet_and_the_job_goes_on(fairway: Shell, tmp_path: Path) -> None:
     go = tmp_path / "go"
     job = fairway.submit("--", "sh", "-c", f"echo ready; while ! test -e {go}; do sleep 0.05; done")
-    watch = Running("jobs", "log", "-f", job, **fairway.environment)
+    watch = Running("jobs", "log", "-f", job, environment=fairway.environment)
     watch.line("ready")
     code, out, errors = watch.stop()
     assert (code, out, errors.strip()) == (130, "", "")
     go.touch()
     assert "succeeded" in fairway.out("jobs", "wait", job)
+
+
+@pytest.mark.parametrize("line", [["--task", "no.such"], ["--tag", "nowhere", "--", "true"]])
+def test_who_waits_is_told_why_and_how_to_stop_it(fairway: Shell, line: list[str]) -> None:
+    waiting = Running("submit", "--wait", *line, together=True, environment=fairway.environment)
+    job = waiting.line(r"^job (\S+)")[1]
+    waiting.line("^waits: no worker has ")
+    code, said, _ = waiting.stop()
+    assert (code, said.strip()) == (130, f"the job goes on; stop it with: fairway jobs cancel {job}")
+    assert fairway.json("jobs", "show", job)["state"] == "queued"
+    again = Running("jobs", "wait", job, together=True, environment=fairway.environment)
+    again.line("^waits: no worker has ")
+    assert again.stop()[0] == 130
+    fairway.out("jobs", "cancel", job)
+
+
+def test_a_worker_says_when_it_begins_and_when_it_stopped(fairway: Shell, tmp_path: Path) -> None:
+    url = fairway.environment["FAIRWAY_URL"]
+    options = ["--name", "w2", "--slots", "1", "--queues", "nothing", "--data-dir", str(tmp_path)]
+    worker = Running("worker", "--join", url, *options)
+    worker.line(f"^worker w2, 1 slot, joins {url}; Ctrl-C stops it$")
+    eventually(lambda: "w2" in fairway.out("workers", "list"))
+    code, said, errors = worker.stop()
+    assert code == 0, errors
+    assert said == "worker w2 stopped; what it had not finished is the node's again\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(fairway: Shell) -> None:

@@ -266,8 +266,11 @@ async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(agent: Agent, n
     os.kill(agent.warden.pid, signal.SIGKILL)
     await port.until(lambda: len(port.results()) == 2)
     assert {result.kind for result in port.results()} == {"crashed"}
-    port.say(Begin(1, [call(3, "add", 1, 1)]))
-    await port.until(lambda: len(port.results()) == 3)
+    for attempt in range(1, 5):  # one that meets an idle child which is just dying comes back at no cost
+        port.say(Begin(1, [call(3, "add", 1, 1)._replace(attempt=attempt)]))
+        await port.until(lambda: len(port.results()) == 3 or len(port.returned()) == attempt)  # noqa: B023
+        if len(port.results()) == 3:
+            break
     assert port.results()[2].kind == "ok"
 
 

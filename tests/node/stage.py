@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fairway.clock import wall
 from fairway.core.model import DEFAULT_RULES, Delivery
 from fairway.core.plan import Batch
 from fairway.leadership.elector import Elector, Lock
@@ -19,7 +20,7 @@ from fairway.node.app import Node, NodeOptions
 from fairway.node.engine import Engine
 from fairway.node.feed import Feed
 from fairway.node.ports import Port
-from fairway.store import Accepted, NewJob, Receipt, Request, Submission
+from fairway.store import Accepted, NewJob, NodeRow, Receipt, Request, Submission
 from fairway.stores.memory import MemoryStore
 from fairway.wire import messages as wire
 
@@ -93,6 +94,12 @@ class Shell(Node):
     def ended(self) -> bool:
         """Whether the node stopped standing for election, which it never should by itself."""
         return self._tasks[0].done()
+
+    async def leave_the_seat(self) -> None:
+        """Step down, and stay so for a while: as if another node were there that could stand."""
+        await self.memory.save_node(NodeRow("other", "other", "", "", wall(), wall()))
+        self.step_down()
+        await until(lambda: self.engine is None)
 
     async def leads_again(self, after: Engine) -> None:
         """Wait until the node leads with another engine than that one."""
@@ -195,3 +202,8 @@ class Gate:
             self._store.before = self._store.after = None
         if self._error is not None:
             raise self._error
+
+
+async def another_node(shell: Shell) -> None:
+    """Let the store know of a second node, for which one that steps down waits a moment."""
+    await shell.store.save_node(NodeRow("other", "other-1", "http://127.0.0.1:1", "", wall(), wall()))

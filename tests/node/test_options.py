@@ -11,8 +11,9 @@ import pytest
 
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
-from fairway.node.app import Node, _farewell, _greeting
+from fairway.node.app import Node
 from fairway.node.options import NodeOptions, scaled_timers, time_scale
+from fairway.node.program import _farewell, _greeting
 
 
 def check(message: str | None, **options: Any) -> None:
@@ -160,11 +161,21 @@ def test_a_scale_that_makes_no_sense_is_refused(text: str, monkeypatch: pytest.M
 
 
 def test_a_node_greets_with_where_it_is_and_what_to_try() -> None:
-    node = SimpleNamespace(name="n1", url="http://127.0.0.1:8899", path=Path("jobs.db"))
+    node = SimpleNamespace(name="n1", url="http://127.0.0.1:8899", path=Path("jobs.db"), engine=object())
     first, *rest = _greeting(node)  # type: ignore[arg-type]
     assert first.startswith("fairway ") and first.endswith(", node n1")
     assert "http://127.0.0.1:8899" in rest[0] and "jobs.db" in rest[1]
-    assert any("fairway submit" in line for line in rest)
+    assert any(line.endswith("submit --wait -- echo hello") for line in rest)
+    assert not any("--url" in line for line in rest)
+
+
+def test_a_node_that_stands_by_says_who_leads_and_how_to_reach_itself() -> None:
+    node = SimpleNamespace(
+        name="n1", url="http://127.0.0.1:7", path=Path("f"), engine=None, no_leader_detail=lambda: "n2 leads"
+    )
+    lines = _greeting(node)  # type: ignore[arg-type]
+    assert any("stands by: n2 leads" in line for line in lines)
+    assert any("--url http://127.0.0.1:7 submit" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from fairway.cli.calling import current, part
-from fairway.cli.output import ask, clean, remark, say, show_json
+from fairway.cli.output import ask, clean, count_of, remark, say, show_json
 from fairway.errors import Conflict, NotFound
 from fairway.ids import find_id
 
@@ -88,13 +88,16 @@ def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bo
     if not all_matching:
         _check_ids(targets)
         return _tell(action, _each(action, transport, iter(targets), len(targets)))
-    query = f"{' '.join(targets)} state:{action.states}"
+    asked = " ".join(targets)
+    query = f"{asked} state:{action.states}"
     count = count_matching(transport, query)
     if count == 0:
-        remark(f"nothing to {action.verb}: no job matches {clean(query)}")
+        states = " or ".join(action.states.rsplit(",", 1)).replace(",", ", ")
+        remark(clean(f"nothing to {action.verb}: no {states} job matches {asked}"))
         return 0
-    some = "many" if count is None else count
-    if not yes and not ask(f"{action.verb} {some} jobs that match {clean(query)}?"):
+    some = "many jobs" if count is None else count_of(count, "job")
+    match = "matches" if count == 1 else "match"
+    if not yes and not ask(f"{action.verb} {some} that {match} {clean(query)}?"):
         remark("nothing was changed")
         return 1
     return _tell(action, _each(action, transport, matching(transport, query), count))
@@ -137,7 +140,7 @@ def _each(action: Action, transport: Transport, jobs: Iterator[str], count: int 
                 tally.note_refused(Refusal(job, error.code, error.detail))
             except Exception:
                 if tally.done:
-                    remark(f"stopped after {tally.done} jobs were {action.done}")
+                    remark(f"stopped after {count_of(tally.done, 'job')}: {action.done}")
                 raise
     return tally
 

@@ -12,6 +12,7 @@ import click
 from fairway.cli.calling import part
 from fairway.cli.describing import ENDED
 from fairway.cli.output import clean
+from fairway.cli.reasons import leaving_alone, telling_why
 
 if TYPE_CHECKING:
     from fairway.client.http import Transport
@@ -23,7 +24,14 @@ ONE_WAIT_SECONDS = 20.0
 def wait_for(transport: Transport, jobs: Iterable[str], timeout: float | None) -> list[Any]:
     """Return the jobs once all of them ended; raises when *timeout* seconds were not enough."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    return [wait_for_one(transport, job, deadline) for job in jobs]
+    left, ended = list(jobs), []
+    is_one = len(left) == 1
+    with leaving_alone(left):
+        while left:
+            with telling_why(transport, left[0], name="" if is_one else left[0]):
+                ended.append(wait_for_one(transport, left[0], deadline))
+            del left[0]
+    return ended
 
 
 def wait_for_one(transport: Transport, job: str, deadline: float | None = None) -> Any:

@@ -9,7 +9,7 @@ import click
 from fairway.cli import actions, describing, moments
 from fairway.cli.calling import current, part, talks
 from fairway.cli.following import follow_log, print_log, wait_for
-from fairway.cli.output import clean, remark, say, show_facts, show_json, show_table
+from fairway.cli.output import clean, count_of, remark, say, show_facts, show_json, show_table
 from fairway.cli.parsing import duration, moment
 
 #: The most jobs that are asked for in one call; more are fetched page by page.
@@ -40,8 +40,12 @@ def list_jobs(query: tuple[str, ...], limit: int, sort: str | None) -> None:
     headings = ("id", "state", "queue", "does", "attempt", "created", "note")
     show_table(headings, map(_row, answer["jobs"]), "no jobs")
     if answer.get("next"):
-        total = answer.get("total")
-        remark(f"{len(answer['jobs'])} of {total or 'more'}; --limit shows more, a QUERY fewer")
+        remark(_more(len(answer["jobs"]), answer.get("total")))
+
+
+def _more(shown: int, total: int | None) -> str:
+    count = f"{shown} of {total} jobs shown" if total else f"{count_of(shown, 'job')} shown, there are more"
+    return f"{count}; --limit N shows more, a QUERY narrows it down"
 
 
 def fetch(query: str, limit: int, sort: str | None) -> dict[str, Any]:

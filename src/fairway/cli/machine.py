@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 COUNT = click.IntRange(1, 10_000)
 
 OPTIONS = (
-    click.option("--name", metavar="NAME", help="Its name.  [the host's]"),
+    click.option("--name", metavar="NAME", help="Its name.  [made from the host's]"),
     click.option("--slots", type=COUNT, help="How many attempts at once.  [the number of cores]"),
     click.option("--tag", "tags", metavar="TAG", multiple=True, help="What it offers, such as gpu."),
     click.option("--queues", metavar="GLOB,...", multiple=True, help="Whose jobs it takes.  [all]"),

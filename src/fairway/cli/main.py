@@ -83,8 +83,10 @@ def describe(error: BaseException) -> list[str]:
         return [f"fairway: {error.format_message()}"]
     if isinstance(error, CallerError):
         field = f" (field {error.field})" if error.field and error.field not in str(error) else ""
-        return [f"fairway: {error}{field}"]
-    if isinstance(error, FairwayError | OSError):
+        return f"fairway: {error}{field}".split("\n")
+    if isinstance(error, FairwayError):
+        return f"fairway: {error}".rstrip().split("\n")  # a traceback has many lines
+    if isinstance(error, OSError):
         return [f"fairway: {error}"]
     if os.environ.get("FAIRWAY_DEBUG"):
         raise error

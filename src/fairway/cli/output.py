@@ -48,6 +48,11 @@ def clean(text: object, keep: str = "") -> str:
     return _obeyed.sub(written_out, str(text))
 
 
+def count_of(number: int, noun: str) -> str:
+    """Write a number of things: `1 job`, `2 jobs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def say(text: str = "") -> None:
     """Write a line for people, on stdout; the caller has cleaned what came from outside."""
     click.echo(text)

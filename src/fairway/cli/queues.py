@@ -13,6 +13,8 @@ from fairway.cli.moments import show_seconds
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
 
 NEXT_SHOWN = 10
+#: What can be set on a queue.
+SETTINGS = ("limit", "paused", "discipline")
 
 
 @click.group()
@@ -47,8 +49,17 @@ def _row(queue: dict[str, Any]) -> tuple[object, ...]:
         limit,
         show_seconds(queue.get("oldest_wait")),
         _settings(settings),
-        queue.get("limited_by"),
+        _held_up_by(queue),
     )
+
+
+def _held_up_by(queue: dict[str, Any]) -> str | None:
+    """Say which queue's setting lets nothing more begin: `acme: paused`."""
+    limited_by: str | None = queue.get("limited_by")
+    found = re.fullmatch(r"(\w+) of '(.+)'", limited_by or "")
+    if found is None:
+        return limited_by
+    return f"{found[2]}: {'limit is full' if found[1] == 'limit' else found[1]}"
 
 
 def _settings(settings: dict[str, Any]) -> str:
@@ -89,7 +100,7 @@ def _show(queue: dict[str, Any]) -> None:
             ("paused", "yes" if settings.get("paused") else "no"),
             ("discipline", settings.get("discipline")),
             ("oldest wait", show_seconds(queue.get("oldest_wait"))),
-            ("held up by", queue.get("limited_by")),
+            ("held up by", _held_up_by(queue)),
         ]
     )
 
@@ -108,6 +119,8 @@ def read_change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[a-z_]+", key):
         raise click.UsageError(f"{text!r} is no setting; write KEY=VALUE, such as limit=3")
+    if key not in SETTINGS:
+        raise click.UsageError(f"there is no setting {key!r}; there are {', '.join(SETTINGS)}")
     words: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
     if value.lower() in words:
         return key, words[value.lower()]

@@ -18,6 +18,7 @@ from fairway.cli.describing import how, value_of
 from fairway.cli.following import follow_log, wait_for_one
 from fairway.cli.output import clean, remark, say, show_json
 from fairway.cli.parsing import duration, json_list, json_object, moment, read_json
+from fairway.cli.reasons import leaving_alone, telling_why
 from fairway.errors import InvalidRequest
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
@@ -111,9 +112,10 @@ def _wait(job: dict[str, Any], raw: bool) -> int:
     """Print the job's output, then how it ended. Not *raw* when the job may be somebody else's."""
     transport = current().transport()
     remark(f"job {clean(job['id'])}")
-    if job.get("work") and not current().json:
-        follow_log(transport, job["id"], raw=raw)
-    ended = wait_for_one(transport, job["id"])
+    with leaving_alone([job["id"]]), telling_why(transport, job["id"]):
+        if job.get("work") and not current().json:
+            follow_log(transport, job["id"], raw=raw)
+        ended = wait_for_one(transport, job["id"])
     if current().json:
         show_json(ended)
     elif ended["state"] == "succeeded" and ended.get("task"):

@@ -39,7 +39,8 @@ def up(
     """
     check_listen(listen)
     check_apps(apps)
-    from fairway.node.app import NodeOptions, run_node
+    from fairway.node.options import NodeOptions
+    from fairway.node.program import run_node
 
     options = NodeOptions(
         database=database or "",

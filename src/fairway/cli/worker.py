@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairway.cli.machine import check_apps, executes
-from fairway.cli.output import clean, say
+from fairway.cli.output import clean, count_of, say
 from fairway.cli.parsing import split_commas
 from fairway.places import data_directory
 
@@ -47,8 +47,12 @@ def worker(
         data_dir=data_directory(data_dir),
         **{key: value for key, value in chosen.items() if value is not None},
     )
-    say(clean(f"worker {options.name}, {options.slots} slots, joins {', '.join(join)}; Ctrl-C stops it"))
-    return asyncio.run(run_worker(options))
+    slots_shown = count_of(options.slots, "slot")
+    say(clean(f"worker {options.name}, {slots_shown}, joins {', '.join(join)}; Ctrl-C stops it"))
+    code = asyncio.run(run_worker(options))
+    if code == 0:
+        say(clean(f"worker {options.name} stopped; what it had not finished is the node's again"))
+    return code
 
 
 def check_join(url: str) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from fairway.clock import moment
 from fairway.errors import WorldError
 from fairway.leadership.term import Reign, Watch, begin_reign
-from fairway.store import Store
+from fairway.store import Leadership, Store
 
 log = logging.getLogger("fairway.elector")
 
@@ -38,6 +38,7 @@ class Elector:
         self._ttl = ttl
         self._lock = lock
         self._watch = Watch(ttl)
+        self.seen: Leadership | None = None  # who led when we last looked
 
     async def win(self) -> Reign:
         """Return when this node has been elected; looks four times a second until then."""
@@ -89,7 +90,7 @@ class Elector:
 
     async def _stand(self) -> Reign | None:
         now = moment()
-        leadership = await self._store.find_leadership()
+        leadership = self.seen = await self._store.find_leadership()
         free = self._watch.may_stand(leadership, now.mono)
         # Without a lock file (a store for many machines) the beat alone decides.
         locked = self._lock is not None and self._lock.try_lock(0.0)

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
-import os
 import secrets
-import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from fairway import __version__
 from fairway.api.app import build_api
 from fairway.api.server import Server
 from fairway.clock import wall
-from fairway.errors import Deposed, FairwayError, WorldError
+from fairway.errors import Deposed, WorldError
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign
 from fairway.node.chores import tidy_forever
@@ -31,15 +27,16 @@ from fairway.node.options import NodeOptions
 from fairway.store import NodeRow
 from fairway.stores.sqlite import SqliteStore
 from fairway.stores.sqlite.locks import WorkerLocks, leader_lock
-from fairway.worker.app import CannotImport, explain_import
 
-__all__ = ["Node", "NodeOptions", "run_node"]
+__all__ = ["Node", "NodeOptions"]
 
 log = logging.getLogger("fairway.node")
 
 STOP_GRACE_SECONDS = 2.5
 STAND_AGAIN_SECONDS = 2.0
+SETTLE_SECONDS = 0.6  # a node alone on its file leads by then
 PAUSE_MOST_SECONDS = 5.0
+NODE_SILENT_SECONDS = 30
 LOOK_AT_LOCKS_SECONDS = 0.25
 
 
@@ -83,6 +80,8 @@ class Node:
             asyncio.create_task(self._lead_forever(), name="lead"),
             asyncio.create_task(self._write_self_down(), name="node-row"),
         ]
+        with contextlib.suppress(TimeoutError):
+            await self.until_leading(SETTLE_SECONDS)
         if self.options.worker:
             self._worker = OwnWorker(self)
             await self._worker.start()
@@ -124,7 +123,10 @@ class Node:
 
     def no_leader_detail(self) -> str:
         """Say where things stand when this node does not lead."""
-        return f"node {self.name} does not lead and what was asked needs the leader; try again in a moment"
+        seen = self._elector.seen if self._elector is not None else None
+        if seen is None or seen.holder in ("", self.incarnation):
+            return "nobody leads just now; try again in a moment"
+        return f"node {self.name} stands by and what was asked needs the leader, {seen.name} at {seen.url}"
 
     def numbers(self) -> dict[str, float]:
         """Return counters and gauges for /metrics."""
@@ -169,6 +171,14 @@ class Node:
                 await self._elector.wait_a_turn()
             if self._stepping_down:
                 self._stepping_down = False
+                await self._let_others_stand()
+
+    async def _let_others_stand(self) -> None:
+        """After stepping down, wait a moment for another node to lead, if there is one."""
+        recent = wall() - NODE_SILENT_SECONDS * 1_000_000
+        with contextlib.suppress(WorldError):
+            nodes = await self.store.nodes()
+            if any(node.incarnation != self.incarnation and node.seen_at > recent for node in nodes):
                 await asyncio.sleep(STAND_AGAIN_SECONDS)
 
     async def _reign(self, reign: Reign) -> None:
@@ -238,113 +248,3 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def run_node(options: NodeOptions, announce: Callable[[str], None]) -> int:
-    """Run a node until it is told to stop; say what people should know. Return the exit code.
-
-    Raises a FairwayError with one clear message if the node cannot start.
-    """
-    calm_collector()
-    try:
-        import uvloop
-    except ImportError:  # not on every platform
-        return asyncio.run(_run(options, announce))
-    return uvloop.run(_run(options, announce))
-
-
-def calm_collector() -> None:
-    """Let Python look for cycles less often, and never among what start-up made.
-
-    A busy leader makes thousands of small tuples a commit and no cycles; looking for some at every 700th
-    cost 15 % of the drain rate.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
-
-async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
-    stop = _stop_on_signals(announce)
-    node = Node(options)
-    try:
-        if not await _start(node, stop):
-            return 0
-    except CannotImport as error:
-        await node.stop()
-        raise FairwayError(explain_import(options.apps, error)) from None
-    for line in _greeting(node):
-        announce(line)
-    failure = await _until_stopped_or_failed(node, stop)
-    announce(f"stopping: {failure}" if failure else "stopping: running jobs are handed back")
-    left = await node.stop()
-    announce(_farewell(left))
-    return 1 if failure else 0
-
-
-def _stop_on_signals(announce: Callable[[str], None]) -> asyncio.Event:
-    """Return an event that the first signal sets; a second one ends the process at once."""
-    stop = asyncio.Event()
-
-    def take() -> None:
-        if stop.is_set():
-            announce("stopped at once; running jobs count as lost and go on at the next start")
-            os._exit(130)  # the guardian kills what the worker started
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, take)
-    return stop
-
-
-async def _start(node: Node, stop: asyncio.Event) -> bool:
-    """Start a node, unless it is told to stop before it is up."""
-    starting = asyncio.ensure_future(node.start())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if starting.done():
-        await starting
-        return True
-    starting.cancel()
-    await asyncio.gather(starting, return_exceptions=True)
-    await node.stop()
-    return False
-
-
-async def _until_stopped_or_failed(node: Node, stop: asyncio.Event) -> str | None:
-    """Wait for a signal; return what went wrong if the node cannot go on."""
-    failing = asyncio.ensure_future(node.until_failed())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if failing.done():
-        return failing.result()
-    failing.cancel()
-    return None
-
-
-def _greeting(node: Node) -> list[str]:
-    return [
-        f"fairway {__version__}, node {node.name}",
-        f"  api      {node.url}",
-        f"  database {node.path}",
-        "",
-        "try, in another terminal:",
-        "  fairway submit --wait -- echo hello",
-        "  fairway jobs list",
-    ]
-
-
-def _farewell(left: dict[str, int]) -> str:
-    handed_back = left.get("handed_back", 0)
-    if "waiting" not in left:  # it did not lead: only the leader knows what is left
-        return "stopped; another node leads"
-    if not left["waiting"] and not left["running"]:
-        return "stopped; nothing is left"
-    parts = [f"{left['waiting']} waiting"]
-    if handed_back:
-        parts.append(f"{handed_back} of them handed back by this node's worker")
-    if left["running"]:
-        parts.append(f"{left['running']} running on other workers")
-    return f"stopped; left: {', '.join(parts)}. Nothing is lost: they go on at the next start"

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 ASK_TRIES = 8
 ASK_SECONDS = 10.0
+MAYBE_ACCEPTED = "; the jobs may be accepted all the same: ask again under the same Idempotency-Key"
 
 
 class NodeDesk:
@@ -55,7 +56,7 @@ class NodeDesk:
         engine = self._node.engine
         if engine is not None and all(_is_plain(engine, job) for each in submissions for job in each.jobs):
             try:
-                return await _in_time(engine.submit(submissions))
+                return await _in_time(engine.submit(submissions), MAYBE_ACCEPTED)
             except Deposed:  # surely not written
                 pass
         accepted = await self.store.submit(submissions, wall())
@@ -264,12 +265,12 @@ async def _ask(engine: Engine, make: Callable[[Any], happened.CoreEvent]) -> Rep
     return reply
 
 
-async def _in_time(awaitable: Awaitable[T]) -> T:
+async def _in_time(awaitable: Awaitable[T], remark: str = "") -> T:
     try:
         async with asyncio.timeout(ASK_SECONDS):
             return await awaitable
     except TimeoutError:
-        raise NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s") from None
+        raise NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s{remark}") from None
 
 
 async def _ask_leader(awaitable: Awaitable[T]) -> T:

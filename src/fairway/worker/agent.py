@@ -114,7 +114,7 @@ class Agent:
     async def run(self) -> None:
         """Serve nodes until closed."""
         self._running = asyncio.current_task()
-        pause = FIRST_PAUSE
+        pause, failures = FIRST_PAUSE, 0
         while not self._closing:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
@@ -127,7 +127,9 @@ class Agent:
                 # A refusal may come after the welcome, and again each time: its pauses must grow.
                 if self.connected.is_set() and not isinstance(error, Refused):
                     pause = FIRST_PAUSE
-                tell_why(error)
+                failures = 1 if self.connected.is_set() else failures + 1
+                if not self._closing:
+                    tell_why(error, failures)
             self.connected.clear()
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -382,11 +384,16 @@ def first_of(group: BaseExceptionGroup[Exception]) -> BaseException:
     return first
 
 
-def tell_why(error: BaseException) -> None:
-    """Log why there is no connection; an error that nobody foresaw comes with its traceback."""
+def tell_why(error: BaseException, failures: int) -> None:
+    """Log why there is no connection; an error that nobody foresaw comes with its traceback.
+
+    A connection is often gone for a moment (a node starts, stops, hands over): that is news only for those
+    who want to know everything. What lasts is said once, and again about once a minute.
+    """
+    level = logging.WARNING if failures == 4 or failures % 30 == 0 else logging.INFO
     if isinstance(error, Refused):
-        log.warning("the node refuses this worker, trying again: %s", error)
+        log.log(level, "the node refuses this worker, trying again: %s", error)
     elif isinstance(error, Disconnected | OSError | TimeoutError):
-        log.warning("no connection, trying again: %s: %s", type(error).__name__, error)
+        log.log(level, "no connection, trying again: %s: %s", type(error).__name__, error)
     else:
         log.error("the connection failed, trying again: %r", error, exc_info=error)

@@ -62,7 +62,7 @@ async def run_worker(options: WorkerOptions) -> int:
     try:
         await agent.start()
     except CannotImport as error:
-        print(explain_import(options.apps, error), file=sys.stderr)
+        print(f"fairway: {explain_import(options.apps, error)}", file=sys.stderr)
         return 1
     stopping = asyncio.Event()
     at_once = asyncio.Event()
@@ -99,4 +99,5 @@ async def close_or_hurry(agent: Agent, grace_seconds: float, at_once: asyncio.Ev
 
 def explain_import(apps: Sequence[str], error: CannotImport) -> str:
     """Say which app cannot be imported, and why."""
-    return f"fairway: cannot import {', '.join(apps)}:\n\n{error}"
+    reason = str(error).strip().rpartition("\n")[2]
+    return f"cannot import {', '.join(apps)}: {reason}\n\n{error}"
