@@ -202,8 +202,3 @@ class Gate:
             self._store.before = self._store.after = None
         if self._error is not None:
             raise self._error
-
-
-async def another_node(shell: Shell) -> None:
-    """Let the store know of a second node, for which one that steps down waits a moment."""
-    await shell.store.save_node(NodeRow("other", "other-1", "http://127.0.0.1:1", "", wall(), wall()))

@@ -14,7 +14,7 @@ from fairway.store import Submission
 from fairway.stores.sqlite.bell import Bell
 from fairway.wire import messages as wire
 
-from .stage import Gate, Hand, HeldStore, Shell, another_node, new_job
+from .stage import Gate, Hand, HeldStore, Shell, new_job
 from .virtual_time import in_time, in_virtual_time, until
 
 
@@ -103,7 +103,6 @@ async def test_what_was_not_looked_at_before_a_leader_steps_down_surely_did_not_
     tmp_path: Path,
 ) -> None:
     async with Shell(tmp_path, HeldStore()) as shell:
-        await another_node(shell)
         engine = shell.leader
         await shell.leave_the_seat()
         with pytest.raises(Deposed):

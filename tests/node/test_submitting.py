@@ -12,7 +12,7 @@ from fairway.core.lifecycle import State
 from fairway.store import NewJob, Submission, Taken
 from fairway.wire.messages import Held
 
-from .stage import Gate, Hand, HeldStore, Shell, another_node, new_job
+from .stage import Gate, Hand, HeldStore, Shell, new_job
 from .virtual_time import in_time, in_virtual_time, until
 
 
@@ -144,7 +144,6 @@ async def test_two_jobs_that_drew_one_id_in_one_commit_both_live(tmp_path: Path)
 @in_virtual_time
 async def test_a_submit_works_while_nobody_leads_and_is_run_later(tmp_path: Path) -> None:
     async with Shell(tmp_path, HeldStore()) as shell:
-        await another_node(shell)
         engine = shell.leader
         await shell.leave_the_seat()
         assert (await shell.submit(new_job(1, "fresh", concurrency=1))).ids == [1]

@@ -14,7 +14,7 @@ from fairway.node import ports
 from fairway.node.engine import COMMIT_TRIES
 from fairway.wire import messages as wire
 
-from .stage import Gate, Hand, HeldStore, Shell, another_node, new_job
+from .stage import Gate, Hand, HeldStore, Shell, new_job
 from .virtual_time import in_time, in_virtual_time, until
 
 
@@ -253,7 +253,6 @@ async def test_a_silent_worker_loses_its_attempts_after_a_lease_and_must_say_hel
 @in_virtual_time
 async def test_a_node_that_does_not_lead_sends_workers_away(tmp_path: Path) -> None:
     async with Shell(tmp_path, HeldStore()) as shell:
-        await another_node(shell)
         await shell.leave_the_seat()
         hand = Hand(shell.desk.attach_worker())  # type: ignore[arg-type]
         await hand.hello()
