@@ -96,11 +96,13 @@ async def run(port: int, count: int, connections: int, path: str, body: str) -> 
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     for transport, _ in made:
         transport.abort()
+    waits = sorted(load.milliseconds)
     return {
         "seconds": seconds,
         "cpu_seconds": cpu,
         "statuses": dict(load.statuses),
-        "milliseconds": sorted(load.milliseconds),
+        "p50": waits[int(count * 0.50)],
+        "p99": waits[int(count * 0.99)],
     }
 
 

@@ -87,13 +87,23 @@ async def test_output_that_the_store_will_not_take_is_counted_and_ends_nothing()
     writing.cancel()
 
 
+class SlowLogStore(HeldStore):
+    """Has written output long before it says so."""
+
+    async def add_log(self, lines: Sequence[LogLine]) -> None:
+        await super().add_log(lines)
+        await asyncio.sleep(1)
+
+
 @in_virtual_time
 async def test_a_worker_s_output_is_in_the_store_when_the_leader_has_stopped(tmp_path: Path) -> None:
-    async with Shell(tmp_path, HeldStore()) as shell:
+    async with Shell(tmp_path, SlowLogStore()) as shell:
         hand = await Hand(shell.leader.open_port()).hello()
         await shell.submit(new_job(1))
         await until(hand.begun)
-        await hand.port.receive(wire.Logs([wire.LogPiece(1, 1, 0, 1, "stdout", "hello")]))
+        for number, text in enumerate(("first", "second")):  # the second comes while the first is written
+            await hand.port.receive(wire.Logs([wire.LogPiece(1, 1, number, 1, "stdout", text)]))
+            await asyncio.sleep(0.1)
         shell.leader.stop()
         await until(lambda: hand.hung_up)
-    assert [line.text for line in await shell.memory.read_log(1, None)] == ["hello"]
+    assert [line.text for line in await shell.memory.read_log(1, None)] == ["first", "second"]

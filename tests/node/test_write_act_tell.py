@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway.core.lifecycle import State
 from fairway.core.model import Delivery
-from fairway.errors import Busy, Conflict, StoreUnavailable
+from fairway.errors import Busy, Conflict, StoreUnavailable, WorldError
 from fairway.node import ports
 from fairway.node.engine import COMMIT_TRIES
 from fairway.wire import messages as wire
@@ -146,6 +148,47 @@ async def test_a_submit_is_answered_after_its_commit(tmp_path: Path) -> None:
         assert not asked.done() and 2 not in shell.memory.tables.jobs
         gate.open()
         assert (await in_time(asked)).ids == [2]
+
+
+@pytest.mark.parametrize("asked", ["cancel", "edit", "delete_queue", "retry"])
+@in_virtual_time
+async def test_who_asks_for_a_change_is_answered_after_its_commit(tmp_path: Path, asked: str) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await shell.submit(new_job(1), new_job(2))
+        await in_time(shell.desk.set_queue("empty", {"limit": 1}, replace=False))
+        await in_time(shell.desk.cancel(2))
+        gate = Gate(shell.memory)
+        changes: dict[str, Coroutine[Any, Any, object]] = {
+            "cancel": shell.desk.cancel(1),
+            "edit": shell.desk.edit(1, {"priority": 3}),
+            "delete_queue": shell.desk.delete_queue("empty"),
+            "retry": shell.desk.retry(2),
+        }
+        answer = asyncio.create_task(changes.pop(asked))
+        for other in changes.values():
+            other.close()
+        await gate.reached()
+        await asyncio.sleep(0.5)
+        assert not answer.done()
+        gate.open()
+        await in_time(answer)
+
+
+@in_virtual_time
+async def test_a_commit_whose_answer_was_lost_is_not_written_again(tmp_path: Path) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await shell.submit(new_job(1))
+        await shell.taken_in()
+        gate, engine = Gate(shell.memory, behind=True), shell.leader
+        asked = asyncio.create_task(shell.submit(new_job(2)))
+        await gate.reached()
+        gate.open(WorldError("the answer was lost"))
+        with pytest.raises(WorldError):
+            await in_time(asked)
+        await shell.leads_again(engine)
+        assert sorted(shell.memory.tables.jobs) == [1, 2]
+        [view] = await in_time(shell.desk.queues())
+        assert view.waiting == 2  # the new leader knows what the old one was not told
 
 
 @in_virtual_time
