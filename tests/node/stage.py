@@ -1,7 +1,7 @@
 """A node with nothing around it: the real desk, engine, feed and election, on a store in memory.
 
-`Shell` is the node itself, less its file, its network and its own worker. `TroubledStore` keeps everything
-as the memory store does and lets a test hold commits, or a seed make trouble.
+`Shell` is the node itself, less its file, its network and its own worker. `HeldStore` keeps everything as the
+memory store does and lets a test hold commits; `Hand` is a worker that does only what it is told.
 """
 
 from __future__ import annotations
