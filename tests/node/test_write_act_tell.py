@@ -112,7 +112,7 @@ async def test_a_look_waits_for_the_commit_under_way_and_shows_its_result(tmp_pa
             shell.desk.workers(),
         )
         await asyncio.sleep(0.5)
-        assert not setting.done() and not any(look.done() for look in looks._children)  # type: ignore
+        assert not setting.done() and not any(look.done() for look in looks._children)  # type: ignore[attr-defined]
         gate.open()
         limit, [standing], upcoming, workers = await in_time(looks)
         assert standing and (limit, standing.position, upcoming, workers) == (3, 0, [1], [])

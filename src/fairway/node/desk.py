@@ -286,8 +286,11 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
     One that makes a queue or sets its limit must not do so before it is known to be accepted: it is inserted
     like anybody's and taken in from the arrivals.
     """
-    queue = engine.core.world.tree.find(job.queue)
-    return queue is not None and queue.known and job.concurrency in (None, queue.settings.limit)
+    world = engine.core.world
+    queue = world.tree.find(job.queue)
+    if queue is None or not queue.known or job.id in world.live:  # an id that was drawn twice is the store's
+        return False
+    return job.concurrency in (None, queue.settings.limit)
 
 
 def _problem(reply: Reply) -> Exception:
