@@ -20,3 +20,8 @@ def test_a_seed_is_a_whole_world() -> None:
     hashes = [check_seed(seed) for seed in range(5)]
     assert hashes == [check_seed(seed) for seed in range(5)]
     assert len(set(hashes)) == 5
+
+
+def test_a_goodbye_that_hides_a_lost_hand_back_starts_nothing_twice() -> None:
+    """Found by a soak: at-most-once work was stopped, the word of it was lost, the goodbye came through."""
+    check_seed(50664)

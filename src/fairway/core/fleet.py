@@ -83,7 +83,13 @@ def part(world: World, incarnation: str, now: Moment) -> None:
     """A worker said goodbye: a begin that crossed it on the way never started, and costs nothing."""
     worker = world.workers.get(incarnation)
     if worker is not None:
-        held = [Held(live.job, live.attempt, started=False) for live in worker.live.values()]
+        # Not at-most-once work: if the word that it was stopped got lost, it must not start again. It is
+        # lost with its worker below, and ends as unknown.
+        held = [
+            Held(live.job, live.attempt, started=False)
+            for live in worker.live.values()
+            if not live.shape.once
+        ]
         hand_back(world, incarnation, held, now)
         bury(world, incarnation, "it said goodbye", now)
 
