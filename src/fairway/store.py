@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Delivery, Rules
-from fairway.core.plan import Batch, Begun, Event
+from fairway.core.plan import Batch, Begun, Event, News
 from fairway.query import Query
 
 
@@ -149,7 +149,7 @@ class Receipt(NamedTuple):
     refused: list[int]
     revived: list[StoredJob]
     resolved: list[StoredJob]
-    told: list[Event]
+    told: list[News]
     number: int | None
     redrawn: bool = False
 

@@ -13,7 +13,7 @@ import pytest
 from fairway.api.app import build_api
 from fairway.api.server import CannotListen, Server
 from fairway.node.app import Node
-from fairway.wire.messages import Acks, Begin, Held, LogPiece, Logs, Result, Results, Stop, Task, Welcome
+from fairway.wire.messages import Acks, Begin, LogPiece, Logs, Result, Results, Stop, Task, Welcome
 from tests.api.from_outside import SECONDS, Api, SocketWorker
 
 Connect = Callable[[], Awaitable[SocketWorker]]
@@ -226,7 +226,7 @@ async def test_a_worker_gets_a_job_and_its_value_comes_back(api: Api, connect_wo
 
 async def finish(worker: SocketWorker, job: int, value: bytes, attempt: int = 1) -> None:
     await worker.send(Results([Result(job, attempt, "ok", value, 0.01)]))
-    assert (await worker.read_until(Acks)).done == [Held(job, attempt)]
+    assert (await worker.read_until(Acks)).done == [(job, attempt)]
 
 
 async def test_the_log_of_a_job_is_shown_and_followed(api: Api, connect_worker: Connect) -> None:

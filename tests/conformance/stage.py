@@ -6,7 +6,7 @@ from typing import Any
 
 from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, Delivery
-from fairway.core.plan import Batch, Begin, Begun, End, Event
+from fairway.core.plan import Batch, Begin, Begun, End, Event, News
 from fairway.query import Query, Term
 from fairway.store import Accepted, NewJob, Receipt, Request, Store, StoredJob, Submission
 from fairway.times import MICRO
@@ -53,7 +53,7 @@ class Stage:
         return await self.store.commit(self.term, "leader", Batch(**records), submissions, now)
 
     async def begin(self, *jobs: int, incarnation: str = "w1-a", worker: str = "w1") -> list[Begun]:
-        begins = [Begin(job, incarnation, worker, NOW + 1) for job in jobs]
+        begins = [Begin([job], incarnation, worker, NOW + 1) for job in jobs]
         return (await self.commit(begins=begins)).begun
 
     async def end(self, job: int, attempt: int = 1, incarnation: str = "w1-a", **changes: Any) -> Receipt:
@@ -83,10 +83,15 @@ class Stage:
 
 def an_end(job: int, attempt: int = 1, incarnation: str = "w1-a", **changes: Any) -> End:
     """Make a record that ends an attempt well, but for *changes*."""
-    end = End(job, attempt, incarnation, "succeeded", b"42", NOW + 2, 0, 0, None, "acme/emails")
+    end = End([job], attempt, incarnation, "succeeded", b"42", NOW + 2, 0, 0, None, "acme/emails")
     return end._replace(**changes)
 
 
-def told(kind: str, job: int | None = None) -> Event:
+def events_of(news: list[News]) -> list[Event]:
+    """Return what is told, one by one."""
+    return [event for one in news for event in one.events()]
+
+
+def told(kind: str, *jobs: int) -> News:
     """Make an event."""
-    return Event(kind, NOW, job, "acme/emails", None, 1, "w1", "app.send")
+    return News(kind, NOW, jobs, "acme/emails", None, 1, "w1", "app.send")

@@ -21,7 +21,7 @@ from fairway.core.plan import (
 )
 from fairway.errors import Deposed
 from fairway.store import Submission
-from tests.conformance.stage import NOW, SECOND, Stage, an_end, new_job, told
+from tests.conformance.stage import NOW, SECOND, Stage, an_end, events_of, new_job, told
 
 
 async def check_refused(stage: Stage, *submissions: Submission, **records: Any) -> None:
@@ -30,7 +30,7 @@ async def check_refused(stage: Stage, *submissions: Submission, **records: Any) 
     span = await stage.store.event_span()
     with pytest.raises(Deposed):
         await stage.commit(
-            Submission([new_job(999)]), *submissions, queues=[harmless], events=[told("canary")], **records
+            Submission([new_job(999)]), *submissions, queues=[harmless], news=[told("canary")], **records
         )
     assert "canary" not in await stage.store.queue_rows()
     assert await stage.store.event_span() == span
@@ -57,18 +57,18 @@ async def test_begin_gives_the_next_attempt_and_what_it_needs(stage: Stage) -> N
 async def test_a_job_begins_once(stage: Stage) -> None:
     await stage.submit(new_job(1), new_job(2))
     await stage.begin(1)
-    await check_refused(stage, begins=[Begin(2, "w2-a", "w2", NOW), Begin(1, "w2-a", "w2", NOW)])
+    await check_refused(stage, begins=[Begin([2], "w2-a", "w2", NOW), Begin([1], "w2-a", "w2", NOW)])
     assert (await stage.get(1)).incarnation == "w1-a"
     assert await stage.states(2) == [State.QUEUED]
 
 
 async def test_a_job_named_twice_by_one_commit_does_not_begin(stage: Stage) -> None:
     await stage.submit(new_job(1))
-    await check_refused(stage, begins=[Begin(1, "w1-a", "w1", NOW)] * 2)
+    await check_refused(stage, begins=[Begin([1], "w1-a", "w1", NOW)] * 2)
 
 
 async def test_a_job_that_is_not_there_cannot_begin(stage: Stage) -> None:
-    await check_refused(stage, begins=[Begin(1, "w1-a", "w1", NOW)])
+    await check_refused(stage, begins=[Begin([1], "w1-a", "w1", NOW)])
 
 
 async def test_an_ended_job_keeps_what_it_was_and_gets_its_outcome(stage: Stage) -> None:
@@ -135,7 +135,7 @@ async def test_the_old_attempt_of_a_returned_job_is_stale(stage: Stage) -> None:
 async def test_return_and_begin_may_be_one_commit(stage: Stage) -> None:
     await stage.submit(new_job(1))
     await stage.begin(1)
-    receipt = await stage.commit(returns=[returned(1)], begins=[Begin(1, "w2-a", "w2", NOW)])
+    receipt = await stage.commit(returns=[returned(1)], begins=[Begin([1], "w2-a", "w2", NOW)])
     assert [begun.attempt for begun in receipt.begun] == [2]
 
 
@@ -146,7 +146,7 @@ async def test_a_dropped_job_has_ended_and_freed_its_key(stage: Stage) -> None:
     assert (stored.state, stored.ended_at, stored.attempt) == (State.CANCELLED, NOW + 3, 0)
     assert stored.outcome == b'{"reason":"cancelled"}'
     assert (await stage.submit(new_job(2, unique="k"))).ids == [2]
-    await check_refused(stage, begins=[Begin(1, "w1-a", "w1", NOW)])
+    await check_refused(stage, begins=[Begin([1], "w1-a", "w1", NOW)])
 
 
 async def test_a_running_job_cannot_be_dropped(stage: Stage) -> None:
@@ -205,7 +205,7 @@ async def test_a_revived_job_starts_over_but_its_attempts_count_on(stage: Stage)
     await stage.run(new_job(1, unique="k"), state="failed", tries=3, crashes=1)
     receipt = await stage.commit(revives=[Revive(1, NOW + 7, NOW + 8)])
     [revived] = receipt.revived
-    assert [(event.kind, event.job) for event in receipt.told] == [("job.revived", 1)]
+    assert [(event.kind, event.job) for event in events_of(receipt.told)] == [("job.revived", 1)]
     assert (revived.id, revived.generation, revived.attempt) == (1, 1, 1)
     assert (revived.tries, revived.crashes, revived.losses) == (0, 0, ())
     assert (revived.place, revived.run_at, revived.outcome) == (NOW + 7, NOW + 8, None)
@@ -234,7 +234,7 @@ async def test_an_unknown_job_is_resolved_once_by_its_own_attempt(stage: Stage) 
     ]
     receipts = [await stage.commit(resolves=[verdict]) for verdict in verdicts]
     assert [[job.id for job in receipt.resolved] for receipt in receipts] == [[], [], [1], []]
-    assert [(event.kind, event.job, event.state) for event in receipts[2].told] == [
+    assert [(event.kind, event.job, event.state) for event in events_of(receipts[2].told)] == [
         ("job.ended", 1, "succeeded")
     ]
     stored = await stage.get(1)
@@ -271,8 +271,8 @@ async def test_a_refused_submission_never_existed(stage: Stage) -> None:
     await stage.submit(new_job(1, unique="k"), new_job(5))
     receipt = await stage.commit(
         Submission([new_job(2, unique="k"), new_job(3)]),
-        begins=[Begin(2, "w1-a", "w1", NOW), Begin(3, "w1-a", "w1", NOW), Begin(5, "w1-a", "w1", NOW)],
-        events=[
+        begins=[Begin([2], "w1-a", "w1", NOW), Begin([3], "w1-a", "w1", NOW), Begin([5], "w1-a", "w1", NOW)],
+        news=[
             told("job.submitted", 2),
             told("job.submitted", 3),
         ],
@@ -281,7 +281,7 @@ async def test_a_refused_submission_never_existed(stage: Stage) -> None:
     assert [begun.job for begun in receipt.begun] == [3, 5]
     assert await stage.store.find_job(2) is None
     events = [one.event for one in await stage.store.events_after(0, -1)]
-    assert events == receipt.told
+    assert events == events_of(receipt.told)
     assert [(event.kind, event.job, event.attempt) for event in events] == [
         ("job.submitted", 3, 1),
         ("job.begun", 3, 1),
@@ -291,7 +291,7 @@ async def test_a_refused_submission_never_existed(stage: Stage) -> None:
 
 async def test_a_commit_that_only_tells_of_refused_jobs_tells_nothing(stage: Stage) -> None:
     await stage.submit(new_job(1, unique="k"))
-    receipt = await stage.commit(Submission([new_job(2, unique="k")]), events=[told("job.submitted", 2)])
+    receipt = await stage.commit(Submission([new_job(2, unique="k")]), news=[told("job.submitted", 2)])
     assert receipt.number is None
     assert await stage.store.event_span() == (0, 0)
 
@@ -302,7 +302,7 @@ async def test_a_big_commit_of_ends_and_begins_is_right_for_every_job(stage: Sta
     await stage.begin(*first)
     receipt = await stage.commit(
         ends=[an_end(job, outcome=str(job).encode()) for job in first],
-        begins=[Begin(job, "w1-a", "w1", NOW) for job in reversed(second)],
+        begins=[Begin([job], "w1-a", "w1", NOW) for job in reversed(second)],
         now=NOW + SECOND,
     )
     assert [begun.job for begun in receipt.begun] == list(reversed(second))

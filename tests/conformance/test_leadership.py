@@ -75,7 +75,7 @@ async def test_who_resigns_leaves_the_term_to_a_successor(store: Store) -> None:
 
 async def check_deposed(stage: Stage, term: int, holder: str) -> None:
     await stage.submit(new_job(1))
-    batch = Batch(begins=[Begin(1, "w", "w", NOW)], events=[told("job.begun", 1)])
+    batch = Batch(begins=[Begin([1], "w", "w", NOW)], news=[told("job.begun", 1)])
     with pytest.raises(Deposed):
         await stage.store.commit(term, holder, batch, [Submission([new_job(2)])], NOW)
     assert await stage.store.live_attempts() == []

@@ -271,7 +271,7 @@ async def test_a_costly_glob_is_cheap(stage: Stage) -> None:
 
 async def test_brackets_and_quotes_in_values_are_text(stage: Stage) -> None:
     await stage.submit(new_job(1, flow='it\'s [a] "b"'), new_job(2, flow="a"))
-    await stage.commit(begins=[Begin(1, "i", "w'; --", NOW)])
+    await stage.commit(begins=[Begin([1], "i", "w'; --", NOW)])
     assert await found(stage.store, where("flow", 'it\'s [a] "b"')) == [1]
     assert await found(stage.store, where("flow", "*[[]a*")) == []
     assert await found(stage.store, where("flow", "*[a]*")) == [1]

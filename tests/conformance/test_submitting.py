@@ -66,7 +66,7 @@ async def test_taken_arrivals_are_gone_and_their_numbers_never_come_back(stage: 
 
 
 async def test_what_the_leader_submits_leaves_no_arrival(stage: Stage) -> None:
-    receipt = await stage.commit(Submission([new_job(1)]), begins=[Begin(1, "w1-a", "w1", NOW)])
+    receipt = await stage.commit(Submission([new_job(1)]), begins=[Begin([1], "w1-a", "w1", NOW)])
     assert receipt.accepted == [Accepted([1], [False])]
     assert [begun.attempt for begun in receipt.begun] == [1]
     assert await stage.arrived() == []
@@ -150,7 +150,7 @@ async def test_an_id_that_is_taken_counts_as_refused_in_a_commit_and_arrives(sta
     await stage.submit(new_job(1, task="first"))
     [known] = await stage.store.take_arrivals(0)
     receipt = await stage.commit(
-        Submission([new_job(1)]), taken=[known.number], begins=[Begin(1, "w1-a", "w1", NOW)]
+        Submission([new_job(1)]), taken=[known.number], begins=[Begin([1], "w1-a", "w1", NOW)]
     )
     [new] = receipt.accepted[0].ids
     assert (receipt.refused, receipt.begun, receipt.accepted[0].existed) == ([1], [], [False])

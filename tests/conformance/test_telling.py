@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
-from fairway.core.plan import Drop, Event
+from fairway.core.plan import Drop, News
 from fairway.store import LogLine, NodeRow, NumberedEvent
-from tests.conformance.stage import NOW, SECOND, Stage, new_job, told
+from tests.conformance.stage import NOW, SECOND, Stage, events_of, new_job, told
 
 DAY = 86_400 * SECOND
 
 
 async def test_events_are_numbered_by_commit_and_read_from_any_point(stage: Stage) -> None:
-    detailed = Event("queue.changed", NOW, queue="acme", detail={"limit": 3, "by": ["me"]})
-    first = await stage.commit(events=[told("a", 1), detailed])
+    detailed = News("queue.changed", NOW, queue="acme", detail={"limit": 3, "by": ["me"]})
+    first = await stage.commit(news=[told("a", 1), detailed])
     silent = await stage.commit(queues=[])
-    second = await stage.commit(events=[told("b", 2)])
+    second = await stage.commit(news=[told("b", 2)])
+    one, two, three = events_of([told("a", 1), detailed, told("b", 2)])
     assert silent.number is None
     assert first.number and second.number == first.number + 1
     expected = [
-        NumberedEvent(first.number, 0, told("a", 1)),
-        NumberedEvent(first.number, 1, detailed),
-        NumberedEvent(second.number, 0, told("b", 2)),
+        NumberedEvent(first.number, 0, one),
+        NumberedEvent(first.number, 1, two),
+        NumberedEvent(second.number, 0, three),
     ]
     assert await stage.store.events_after(0, -1) == expected
     assert await stage.store.events_after(first.number, 0) == expected[1:]
@@ -32,10 +33,10 @@ async def test_events_are_numbered_by_commit_and_read_from_any_point(stage: Stag
 
 
 async def test_event_numbers_go_on_after_all_events_were_forgotten(stage: Stage) -> None:
-    first = await stage.commit(events=[told("a")])
+    first = await stage.commit(news=[told("a")])
     assert await stage.store.tidy(NOW + 2 * DAY, 0) == 1
     assert await stage.store.event_span() == (0, 0)
-    later = await stage.commit(events=[told("b")])
+    later = await stage.commit(news=[told("b")])
     assert later.number == (first.number or 0) + 1
 
 

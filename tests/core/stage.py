@@ -25,6 +25,11 @@ def task(name: str, *tags: str, once: bool = False) -> Shape:
     return Shape("python", name, tags, once)
 
 
+def begun_jobs(plan: Plan) -> list[int]:
+    """Return the jobs that a plan begins, in order."""
+    return [job for begin in plan.batch.begins for job in begin.jobs]
+
+
 @dataclass
 class Stage:
     """One core with its clock and the attempts it has begun."""
@@ -72,16 +77,15 @@ class Stage:
         self.micros += int(seconds * 1e6)
         plan = self.core.plan(self.now)
         begun = []
-        for begin in plan.batch.begins:
-            self.attempts[begin.job] += 1
-            attempt = self.attempts[begin.job]
-            begun.append(Begun(begin.job, attempt, 0, 0, 0, (), self.rules, None, b"{}"))
+        for job in begun_jobs(plan):
+            self.attempts[job] += 1
+            begun.append(Begun(job, self.attempts[job], 0, 0, 0, (), self.rules, None, b"{}"))
         self.absorb(happened.Started(begun))
         return plan
 
     def begun(self, seconds: float = 0.0) -> list[int]:
         """Step and return the jobs that began, in order."""
-        return [begin.job for begin in self.step(seconds).batch.begins]
+        return begun_jobs(self.step(seconds))
 
     def finish(self, *jobs: int, kind: str = "ok", seconds: float = 1.0) -> None:
         """Let the workers of these jobs report."""

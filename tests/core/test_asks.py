@@ -72,7 +72,7 @@ def test_a_cancelled_job_that_comes_back_does_not_run_again() -> None:
     cancel(stage, 1)
     stage.absorb(happened.HandedBack("w", [Held(1, 1, False)]))
     plan = stage.step()
-    assert [(end.job, end.state) for end in plan.batch.ends] == [(1, State.CANCELLED)]
+    assert [(end.jobs, end.state) for end in plan.batch.ends] == [([1], State.CANCELLED)]
     assert plan.batch.returns == []
 
 

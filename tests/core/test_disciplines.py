@@ -43,10 +43,12 @@ def everything(shape: Shape) -> bool:
 
 def serve(discipline: Discipline, now: int) -> list[int]:
     """Take all that is due, in the order of the offers."""
-    served = []
+    served: list[int] = []
     while (offer := discipline.offer(everything, now)) is not None:
-        discipline.take(offer)
-        served.append(offer.job)
+        together = discipline.take(offer, 1 + len(served) % 3, now)
+        assert together.jobs[0] == offer.job
+        assert len(together.jobs) <= 1 + len(served) % 3
+        served += together.jobs
     return served
 
 
@@ -92,7 +94,7 @@ def test_what_does_not_fit_is_passed_over_and_loses_nothing(name: str, drawn: li
     served = []
     while (offer := discipline.offer(fits.__eq__, now)) is not None:
         assert offer.shape == fits
-        discipline.take(offer)
+        discipline.take(offer, 1, now)
         served.append(offer.job)
     assert served == list(alone.order(now, 1000))
     rest = [job.job for job in jobs.values() if job.shape != fits and job.place <= now]
@@ -155,7 +157,7 @@ def test_a_job_put_in_front_is_next(name: str) -> None:
     discipline, jobs = filled(name, [(1, 0, 0, None), (2, 0, 0, None)])
     first = discipline.offer(everything, 10**6)
     assert first is not None
-    discipline.take(first)
+    discipline.take(first, 1, 10**6)
     discipline.put(jobs[first.job])
     assert serve(discipline, 10**6) == [0, 1]
 

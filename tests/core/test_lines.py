@@ -27,7 +27,11 @@ def check(script: list[Step]) -> None:
             line.put(number, mixed)
             insort(model, (number, mixed))
         elif verb == "pop" and model:
-            assert line.pop() == model.pop(0)[1]
+            jobs, places = line.pop(number // 4 + 1, number)
+            assert 1 <= len(jobs) <= number // 4 + 1
+            assert list(zip(places, jobs, strict=True)) == model[: len(jobs)]
+            assert all(place <= number for place in places[1:])
+            del model[: len(jobs)]
         elif verb == "remove" and model:
             place, chosen = model.pop(number % len(model))
             assert line.holds(place, chosen)

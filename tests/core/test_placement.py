@@ -11,11 +11,11 @@ from fairway.core.estimates import ENOUGH
 from fairway.core.model import SLOT, Held, Shape, TaskInfo
 from fairway.core.plan import Begun, Plan
 
-from .stage import COMMAND, Stage, task
+from .stage import COMMAND, Stage, begun_jobs, task
 
 
 def workers_of(plan: Plan) -> list[str]:
-    return [begin.worker for begin in plan.batch.begins]
+    return [begin.worker for begin in plan.batch.begins for _ in begin.jobs]
 
 
 def teach(stage: Stage, name: str, seconds: float) -> None:
@@ -47,7 +47,7 @@ def test_a_job_goes_only_where_it_fits() -> None:
     stage.submit(1, 2, shape=Shape("command", tags=("gpu",)))
     stage.submit(3)
     plan = stage.step()
-    assert {begin.job: begin.worker for begin in plan.batch.begins} == {1: "gpu", 3: "plain"}
+    assert {job: begin.worker for begin in plan.batch.begins for job in begin.jobs} == {1: "gpu", 3: "plain"}
 
 
 @pytest.mark.parametrize("how", ["left", "draining"])
@@ -100,7 +100,7 @@ def test_short_jobs_of_known_length_share_one_slot_exactly() -> None:
     stage.join("a", 1)
     stage.submit(*range(7), shape=task("t"))
     plan = stage.step()
-    assert [begin.job for begin in plan.batch.begins] == [0, 1, 2]
+    assert begun_jobs(plan) == [0, 1, 2]
     assert set(plan.bundles.values()) == {1}
     assert sum(live.size for live in stage.live.values()) == SLOT
     assert stage.workers["a"].free == 0
@@ -128,7 +128,7 @@ def test_all_others_travel_alone(shape: Shape, seconds: float | None) -> None:
     stage.join("a", 1)
     stage.submit(1, 2, 3, shape=shape)
     plan = stage.step()
-    assert (len(plan.batch.begins), plan.bundles) == (1, {})
+    assert (len(begun_jobs(plan)), plan.bundles) == (1, {})
 
 
 def test_a_bundle_ends_where_a_job_comes_that_must_travel_alone() -> None:

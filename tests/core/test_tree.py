@@ -22,7 +22,7 @@ steps = st.lists(
         st.tuples(
             st.just("put"), st.sampled_from(PATHS), st.integers(-5, 20), st.integers(0, 2), st.integers(0, 1)
         ),
-        st.tuples(st.just("take"), st.sampled_from([(0,), (1,), (0, 1)])),
+        st.tuples(st.just("take"), st.sampled_from([(0,), (1,), (0, 1)]), st.integers(1, 3)),
         st.tuples(st.just("release"), st.integers(0, 50)),
         st.tuples(st.just("remove"), st.integers(0, 50)),
         st.tuples(st.just("limit"), st.sampled_from(PATHS), st.sampled_from([None, 0, 1, 2, 3])),
@@ -54,12 +54,19 @@ class Comparison:
         self.tree.put(job, self.now)
         self.naive.jobs[job.job] = job
 
-    def take(self, shapes: tuple[int, ...]) -> None:
+    def take(self, shapes: tuple[int, ...], most: int) -> None:
         found = self.choose(shapes)
-        if found is not None:
-            queue, offer = found
-            self.tree.take(queue, offer, self.now)
-            self.naive.running[offer.job] = self.naive.jobs.pop(offer.job).queue
+        if found is None:
+            return
+        queue, offer = found
+        jobs, places = self.tree.take(queue, offer, most, self.now)
+        assert jobs[0] == offer.job and len(jobs) <= most
+        for job, place in zip(jobs, places, strict=True):
+            candidates = self.naive.candidates([SHAPES[number] for number in shapes], self.now)
+            assert len(jobs) == 1 or list(candidates) == [queue.path], "somebody else had a turn"
+            first = candidates[queue.path][0]
+            assert (job, place) == (first.job, first.place)
+            self.naive.running[job] = self.naive.jobs.pop(job).queue
 
     def release(self, number: int) -> None:
         if self.naive.running:
@@ -136,7 +143,7 @@ def take(tree: Tree, most: int = 99, now: int = 1000) -> list[str]:
     served: list[str] = []
     tree.pass_time(now)
     while len(served) < most and (found := tree.choose(lambda shape: True, lambda path: True, now)):
-        tree.take(*found, now)
+        tree.take(*found, 1, now)
         served.append(found[0].path)
     return served
 
@@ -212,7 +219,7 @@ def test_a_delayed_job_behind_one_that_left_is_not_overslept() -> None:
     for _ in range(2):
         found = tree.choose(cpu, lambda path: True, 60)
         assert found is not None
-        tree.take(*found, 60)
+        tree.take(*found, 1, 60)
     assert tree.next_due() == 100
 
 

@@ -161,13 +161,13 @@ async def test_results_are_told_again_until_they_are_acknowledged(agent: Agent, 
     port = await node.open()
     port.say(Begin(1, [call(1, "add", 2, 3), call(2, "add", 2, 3)]))
     await port.until(lambda: len(port.results()) == 2)
-    port.say(Acks(1, [Held(1, 1)], []))
+    port.say(Acks(1, [(1, 1)], []))
     port.hang_up()
     second = await node.open()
     hello = second.of(Hello)[0]
     assert [result[:3] for result in hello.results] == [(2, 1, "ok")]
     assert hello.holds == []
-    second.say(Acks(1, [], [Held(2, 1)]))
+    second.say(Acks(1, [], [(2, 1)]))
     second.hang_up()
     assert (await node.open()).of(Hello)[0].results == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.core.lifecycle import State
-from fairway.core.plan import Batch, Event
+from fairway.core.plan import Batch, News
 from fairway.errors import InvalidRequest, NotFound
 from fairway.node.feed import Feed, parse_event_id
 from fairway.store import NumberedEvent
@@ -51,8 +51,8 @@ class Story:
 
     async def happens(self, *kinds: str, heard: bool = True) -> None:
         """Commit events; *heard*: by an engine of this node."""
-        events = [Event(kind, 1, job=7) for kind in kinds]
-        receipt = await self.store.commit(1, "leader", Batch(events=events), [], 1)
+        events = [News(kind, 1, [7]) for kind in kinds]
+        receipt = await self.store.commit(1, "leader", Batch(news=events), [], 1)
         if heard:
             self.feed.tell(receipt.told)
 

@@ -63,17 +63,17 @@ class Leases:
         late = mono - before.planned_at > self.beat
         self._reigns[term] = Reigning(before.elected_at, mono, mono if late else before.patient_since)
 
-    def find_fault(self, term: int, one: End | Return, mono: float) -> str | None:
+    def find_fault(self, term: int, job: int, one: End | Return, mono: float) -> str | None:
         """Say what is wrong with taking an attempt from its worker now, or None."""
         if (term, one.incarnation) in self._told_dead and one.incarnation in self._dead:
             return None
         reign = self._reigns[term]
-        unnamed = mono - self._named.get((term, one.job, one.attempt), mono)
+        unnamed = mono - self._named.get((term, job, one.attempt), mono)
         unheard = mono - self._heard.get((term, one.incarnation), reign.elected_at)
         silent, patient = max(unnamed, unheard), mono - reign.patient_since
         if min(silent, patient) >= self.lease - EPSILON:
             return None
         return (
-            f"{one.job}:{one.attempt} taken from {one.incarnation} after {silent:.2f} s without a word, "
+            f"{job}:{one.attempt} taken from {one.incarnation} after {silent:.2f} s without a word, "
             f"by a leader that has been punctual for {patient:.2f} s"
         )

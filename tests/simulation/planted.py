@@ -18,7 +18,7 @@ from fairway.core.plan import Batch, Plan, Resolve
 from fairway.core.retries import Judgement
 from fairway.core.scheduler import Core
 from fairway.core.tree import Queue, Tree
-from fairway.core.world import Live, World
+from fairway.core.world import World
 from fairway.node.dispatch import send_rest
 from fairway.store import Receipt, Request, StoredJob, Submission
 from fairway.stores.memory import MemoryStore, writing
@@ -76,37 +76,37 @@ def limit_from_a_stale_count() -> Any:
     """What begins in one plan is judged by the counts from before it."""
     real = Tree.take
 
-    def take(self: Tree, queue: Queue, offer: Any, now: int) -> None:
+    def take(self: Tree, queue: Queue, offer: Any, most: int, now: int) -> Any:
         before = [(above, above.settings) for above in queue.path_up()]
         for above, settings in before:
             above.settings = replace(settings, limit=None)
-        real(self, queue, offer, now)
+        taken = real(self, queue, offer, most, now)
         for above, settings in before:
             above.settings = settings
+        return taken
 
     return patched((Tree, "take", take))
 
 
 def double_release() -> Any:
     """An attempt that ends gives its place back twice."""
-    real = World.forget
+    real = Tree.release
 
-    def forget(self: World, live: Live) -> None:
-        real(self, live)
-        self.tree.release(live.queue)
+    def release(self: Tree, queue: Queue, count: int = 1) -> None:
+        real(self, queue, 2 * count)
 
-    return patched((World, "forget", forget))
+    return patched((Tree, "release", release))
 
 
 def release_forgets_ancestors() -> Any:
     """An attempt that ends gives its place back in its own queue only."""
     real = Tree.release
 
-    def release(self: Tree, queue: Queue) -> None:
-        real(self, queue)
+    def release(self: Tree, queue: Queue, count: int = 1) -> None:
+        real(self, queue, count)
         for above in queue.path_up():
             if above is not queue:
-                above.in_use += 1
+                above.in_use += count
 
     return patched((Tree, "release", release))
 
@@ -124,12 +124,12 @@ def start_before_begin() -> Any:
     """Workers are told of begins while the commit is still under way."""
 
     def before(self: Leader, plan: Plan) -> None:
-        for begin in plan.batch.begins:
-            stored = self.store.tables.jobs.get(begin.job)
+        for job, begin in [(job, one) for one in plan.batch.begins for job in one.jobs]:
+            stored = self.store.tables.jobs.get(job)
             link = self.ports.get(begin.incarnation)
             if stored is not None and link is not None:
                 one = wire.Assignment(
-                    begin.job, stored.attempt + 1, stored.adapter, stored.task, stored.payload, None,
+                    job, stored.attempt + 1, stored.adapter, stored.task, stored.payload, None,
                     stored.queue,
                 )  # fmt: skip
                 link.send(wire.Begin(self.term, [one]))

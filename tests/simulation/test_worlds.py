@@ -25,3 +25,8 @@ def test_a_seed_is_a_whole_world() -> None:
 def test_a_goodbye_that_hides_a_lost_hand_back_starts_nothing_twice() -> None:
     """Found by a soak: at-most-once work was stopped, the word of it was lost, the goodbye came through."""
     check_seed(50664)
+
+
+def test_a_name_in_a_beat_does_not_silence_the_report() -> None:
+    """Found by a soak: the late word on an unknown job was lost, and the next beat made its worker forget it."""
+    check_seed(63732)

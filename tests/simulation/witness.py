@@ -162,7 +162,7 @@ class Witness:
         self.untaken &= self._arriving()
         self.world.note(
             f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
-            f"ends={[(e.job, e.attempt, str(e.state)) for e in plan.batch.ends]} "
+            f"ends={[(job, e.attempt, str(e.state)) for e in plan.batch.ends for job in e.jobs]} "
             f"returns={[r[:2] for r in plan.batch.returns]} number={receipt.number}"
         )
         return receipt
@@ -186,18 +186,17 @@ class Witness:
 
     def _check_fences(self, plan: Plan) -> None:
         """Every end names the attempt that is live."""
-        for one in _endings(plan):
-            row = self.rows.get(one.job)
+        for job, one in _endings(plan):
+            row = self.rows.get(job)
             live = row is not None and row.state is State.RUNNING
             fits = row is not None and (row.attempt, row.incarnation) == (one.attempt, one.incarnation)
-            self.require(
-                live and fits, 4, f"{one.job}:{one.attempt} of {one.incarnation} is ended but not live"
-            )
+            self.require(live and fits, 4, f"{job}:{one.attempt} of {one.incarnation} is ended but not live")
 
     def _touched(self, plan: Plan, submissions: Sequence[Submission]) -> list[int]:
         batch = plan.batch
-        records = (batch.ends, batch.returns, batch.drops, batch.edits, batch.revives, batch.resolves)
-        touched = {one.job for kind in (*records, batch.flags, batch.begins) for one in kind}
+        records = (batch.returns, batch.drops, batch.edits, batch.revives, batch.resolves, batch.flags)
+        touched = {one.job for kind in records for one in kind}
+        touched.update(_ended(plan), (job for begin in batch.begins for job in begin.jobs))
         touched.update(job.id for one in submissions for job in one.jobs)
         return sorted(job for job in touched if job in self.store.tables.jobs)
 
@@ -240,22 +239,22 @@ class Witness:
         self.require(fine, 10, f"job {job.id} has {crashes} crashes of {most}")
 
     def _check_ends(self, term: int, plan: Plan, before: dict[int, Row], mono: float) -> None:
-        ended = Counter([*(end.job for end in plan.batch.ends), *(drop.job for drop in plan.batch.drops)])
+        ended = Counter([*_ended(plan), *(drop.job for drop in plan.batch.drops)])
         for job, times in ended.items():
             self.require(times == 1, 11, f"job {job} gets {times} verdicts in one commit")
-        for one in _endings(plan):
-            key = (one.job, one.attempt)
-            self.require(key not in self.over, 11, f"{one.job}:{one.attempt} ends twice")
+        for job, one in _endings(plan):
+            key = (job, one.attempt)
+            self.require(key not in self.over, 11, f"{job}:{one.attempt} ends twice")
             self.over.add(key)
             verdict = self.verdicts.get(key)
-            grew = isinstance(one, Return) and one.losses != before[one.job].losses
+            grew = isinstance(one, Return) and one.losses != before[job].losses
             if verdict is None or grew:
-                fault = self.leases.find_fault(term, one, mono)
+                fault = self.leases.find_fault(term, job, one, mono)
                 self.require(fault is None, "lose", fault or "")
             if verdict is None and not grew and isinstance(one, Return):
                 self.require(key not in self.code, 5, f"{key} is taken back as not started, but it was")
             if isinstance(one, End) and one.state == State.SUCCEEDED:
-                value = b'"%d:%d:%s"' % (one.job, one.attempt, one.incarnation.encode())
+                value = value_of(job, one.attempt, one.incarnation)
                 self.require(
                     verdict == "ok" and one.outcome == value, 4, f"{key} succeeded by another's word"
                 )
@@ -288,14 +287,14 @@ class Witness:
             self.require(receipt.number == self.number + 1, 20, f"event {receipt.number} after {self.number}")
             self.number = receipt.number
         refused = set(receipt.refused)
-        told = receipt.told
+        told = [event for news in receipt.told for event in news.events()]
         batch = plan.batch
         self._told_just("job.begun", [one.job for one in receipt.begun], told)
         self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)
         self._told_just("job.revived", [job.id for job in receipt.revived], told)
         dropped = [one.job for one in batch.drops if one.job not in refused]
         resolved = [job.id for job in receipt.resolved]
-        self._told_just("job.ended", [*(one.job for one in batch.ends), *dropped, *resolved], told)
+        self._told_just("job.ended", [*_ended(plan), *dropped, *resolved], told)
 
     def _told_just(self, kinds: str, did: Sequence[int], told: Sequence[Event]) -> None:
         said = sorted(event.job or 0 for event in told if event.kind in kinds.split())
@@ -376,5 +375,15 @@ def _row_of(job: StoredJob) -> Row:
     )  # fmt: skip
 
 
-def _endings(plan: Plan) -> list[End | Return]:
-    return [*plan.batch.ends, *plan.batch.returns]
+def value_of(job: int, attempt: int, incarnation: str) -> bytes:
+    """Return what an attempt's code returns: its own name, or for some jobs what others return too."""
+    return b'"%d:%d:%s"' % (job, attempt, incarnation.encode()) if job % 3 else b"null"
+
+
+def _endings(plan: Plan) -> list[tuple[int, End | Return]]:
+    ends: list[tuple[int, End | Return]] = [(job, end) for end in plan.batch.ends for job in end.jobs]
+    return [*ends, *((one.job, one) for one in plan.batch.returns)]
+
+
+def _ended(plan: Plan) -> list[int]:
+    return [job for end in plan.batch.ends for job in end.jobs]

@@ -16,6 +16,7 @@ from fairway.wire import messages as wire
 from fairway.wire.messages import Assignment, Held, Result
 
 from .links import Link
+from .witness import value_of
 
 if TYPE_CHECKING:
     from .run import Simulation
@@ -207,8 +208,8 @@ class Worker:
             case wire.Stop(_, attempts, force):
                 for held in attempts:
                     self._asked_to_stop((held.job, held.attempt), force)
-            case wire.Acks(_, done, stale):
-                self._acknowledged(done, stale)
+            case wire.Acks(_, done, stale, lost):
+                self._acknowledged(done, stale, lost)
 
     def _beat(self) -> None:
         self.say(wire.Beat(self._holds(unheard=True)))
@@ -279,7 +280,7 @@ class Worker:
     def _report(self, run: Run, kind: str, seconds: float) -> None:
         job, attempt = run.key
         self.simulation.witness.ended(self.incarnation, job, attempt, kind)
-        body = b'"%d:%d:%s"' % (job, attempt, self.incarnation.encode()) if kind == "ok" else b'{"type":"E"}'
+        body = value_of(job, attempt, self.incarnation) if kind == "ok" else b'{"type":"E"}'
         result = Result(job, attempt, kind, body, seconds, 1.0 if kind == "retry_after" else 0.0)
         self.results[run.key] = (self.world.mono, result)
         self.world.note(f"code {job}:{attempt} ends {kind} on {self.incarnation}")
@@ -310,16 +311,16 @@ class Worker:
             self._report(run, "cancelled", 0.0)
             self._release_behind(run)
 
-    def _acknowledged(self, done: Sequence[Held], stale: Sequence[Held]) -> None:
-        for held in done:
-            self.simulation.witness.told_done(self.incarnation, held.job, held.attempt)
-        for held in stale:
-            if held[:2] in self.results:
-                self.simulation.witness.told_stale(self.incarnation, held.job, held.attempt)
-        for held in (*done, *stale):
-            key = (held.job, held.attempt)
+    def _acknowledged(self, done: Sequence[Key], stale: Sequence[Key], lost: Sequence[Key]) -> None:
+        for key in done:
+            self.simulation.witness.told_done(self.incarnation, *key)
+        for key in stale:
+            if key in self.results:
+                self.simulation.witness.told_stale(self.incarnation, *key)
+        for key in (*done, *stale):
             self.results.pop(key, None)
             self.given.pop(key, None)
+        for key in (*done, *stale, *lost):
             run = self.runs.get(key)
             if run is not None and run.started:
                 run.disowned = True  # it runs on; its result may still resolve an unknown job

@@ -11,7 +11,7 @@ from fairway.core.disciplines import DISCIPLINES
 from fairway.core.events import CancelAsked, EditAsked, QueueAsked, QueueDropAsked, WorkerAsked
 from fairway.core.lifecycle import State
 from fairway.core.model import Moment, QueueSettings, Reason
-from fairway.core.plan import Drop, Edit, Event, Flag, Kill, Reply, SaveQueue
+from fairway.core.plan import Drop, Edit, Flag, Kill, News, Reply, SaveQueue
 from fairway.core.retries import describe, note
 from fairway.core.tree import Queue
 from fairway.core.world import Live, World
@@ -78,8 +78,8 @@ def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Momen
         return
     world.tree.set(queue, settings, now.wall)
     make_known(world, queue.path, now, force=True)
-    world.plan.batch.events.append(
-        Event("queue.changed", now.wall, queue=queue.path, detail=show_settings(settings))
+    world.plan.batch.news.append(
+        News("queue.changed", now.wall, queue=queue.path, detail=show_settings(settings))
     )
 
 
@@ -94,7 +94,7 @@ def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
     else:
         world.tree.prune(queue)
         world.plan.batch.queues.append(SaveQueue(ask.path, None, now.wall))
-        world.plan.batch.events.append(Event("queue.deleted", now.wall, queue=ask.path))
+        world.plan.batch.news.append(News("queue.deleted", now.wall, queue=ask.path))
         reply = Reply(ask.ticket, ask.path)
     world.plan.replies.append(reply)
 
@@ -114,7 +114,7 @@ def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
             worker.draining = ask.draining
     world.tree.version += 1
     detail = {"queues": ask.queues, "draining": ask.draining}
-    world.plan.batch.events.append(Event("worker.changed", now.wall, worker=ask.name, detail=detail))
+    world.plan.batch.news.append(News("worker.changed", now.wall, worker=ask.name, detail=detail))
     world.plan.replies.append(Reply(ask.ticket, ask.name))
 
 
@@ -161,4 +161,4 @@ def flag(world: World, live: Live, now: Moment) -> None:
 
 
 def _tell_job(world: World, kind: str, job: int, queue: str, state: State, task: str, now: Moment) -> None:
-    world.plan.batch.events.append(Event(kind, now.wall, job, queue, state, task=task))
+    world.plan.batch.news.append(News(kind, now.wall, (job,), queue, state, task=task))

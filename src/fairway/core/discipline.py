@@ -11,7 +11,7 @@ conformance suite in tests/core/test_disciplines.py by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Arrival, Shape
@@ -26,6 +26,17 @@ class Offer(NamedTuple):
     flow: str | None
     place: int
     line: object
+
+
+class Served(NamedTuple):
+    """Jobs that left a line together, with their places: the offered one first, and those after it.
+
+    `behind` is the place of the job that stands behind them in their line, or None if there is none.
+    """
+
+    jobs: Sequence[int]
+    places: Sequence[int]
+    behind: int | None
 
 
 class Discipline(Protocol):
@@ -45,10 +56,10 @@ class Discipline(Protocol):
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         """Name the next due job among the shapes that fit, or None; changes nothing."""
 
-    def take(self, offer: Offer) -> int | None:
+    def take(self, offer: Offer, most: int, now: int) -> Served:
         """Serve the offered job: it leaves, and is charged to its flow where that counts.
 
-        Returns the place of the job that stood behind it in its line, or None if there was none.
+        Jobs that would be offered after it, one by one, may be served with it, up to *most* in all.
         """
 
     def due(self, now: int) -> bool:

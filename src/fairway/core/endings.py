@@ -9,28 +9,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairway.core.lifecycle import State, Trigger, advance
-from fairway.core.model import Held, Ledger, Moment, Reason, Result
-from fairway.core.plan import End, Event, Resolve, Return
+from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result
+from fairway.core.plan import End, News, Resolve, Return
 from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
 from fairway.core.world import Live, World
 
 
 def report(world: World, incarnation: str, results: Sequence[Result], luck: float, now: Moment) -> None:
-    """Take a worker's word on attempts that ended."""
-    done = world.acks(incarnation).done
+    """Take a worker's word on attempts that ended. Those in a row that went well alike are one record."""
+    done, all_live = world.acks(incarnation).done, world.live
+    row: list[Live] = []
+    value, seconds = b"", 0.0
     for result in results:
-        live = world.live.get(result.job)
-        if live is None or live.attempt != result.attempt or live.incarnation != incarnation:
+        job, attempt, kind, body, took, retry_after = result
+        live = all_live.get(job)
+        if live is None or live.attempt != attempt or live.incarnation != incarnation:
             _late(world, incarnation, result, now)
             continue
-        done.append(Held(result.job, result.attempt))
-        if result.kind in ("ok", "error") and live.shape.task:
-            world.estimates.add(live.shape.task, result.seconds)
-        if result.kind == "ok":
-            _end(world, live, State.SUCCEEDED, result.body, live.ledger, now)
-        else:
-            settle(world, live, result.kind, result.body, now, luck, result.retry_after)
-        world.remember(live)
+        done.append((job, attempt))
+        if kind != "ok":
+            if kind == "error" and live.shape.task:
+                world.estimates.add(live.shape.task, took)
+            settle(world, live, kind, body, now, luck, retry_after)
+            world.remember((job,), attempt, incarnation)
+            continue
+        if row and (body != value or not _are_alike(row[0], live)):
+            _succeed(world, row, value, seconds, now)
+            row, seconds = [], 0.0
+        del all_live[job]  # so that a second word on it is late
+        row.append(live)
+        value = body
+        seconds += took
+    if row:
+        _succeed(world, row, value, seconds, now)
+
+
+def _are_alike(first: Live, live: Live) -> bool:
+    """Say whether two attempts of one worker that end well with the same value differ in the job only."""
+    return (
+        live.queue is first.queue
+        and live.attempt == first.attempt
+        and live.shape is first.shape
+        and live.ledger is first.ledger is CLEAN
+        and live.unique is first.unique is None
+    )
+
+
+def _succeed(world: World, row: list[Live], value: bytes, seconds: float, now: Moment) -> None:
+    """Write down that attempts that are all alike ended well."""
+    first = row[0]
+    jobs = [live.job for live in row]
+    if first.shape.task:
+        world.estimates.add(first.shape.task, seconds, len(row))
+    worker = first.worker
+    for live in row:
+        del worker.live[live.job]
+        worker.free += live.size
+    world.tree.release(first.queue, len(row))
+    _end(world, first, jobs, State.SUCCEEDED, value, first.ledger, now)
+    world.remember(jobs, first.attempt, first.incarnation)
 
 
 def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Moment) -> None:
@@ -40,12 +77,12 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
         if live is None or live.attempt != held.attempt or live.incarnation != incarnation:
             world.stale(incarnation, held.job, held.attempt)
             continue
-        world.acks(incarnation).done.append(Held(held.job, held.attempt))
+        world.acks(incarnation).done.append((held.job, held.attempt))
         kind = "stopped" if held.started else "handed_back"
         # A worker that closes or is full would get the job again at once, and give it back, for ever.
         live.worker.refusing |= not held.started and not live.bundle
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
-        world.remember(live)
+        world.remember((held.job,), held.attempt, incarnation)
 
 
 def lose(world: World, live: Live, why: str, now: Moment) -> None:
@@ -72,8 +109,10 @@ def settle(
     if kind == "crashed":
         world.counts.crashed += 1
     state = advance(State.RUNNING, judgement.trigger)
+    world.forget(live)
     if judgement.reason is not None:
-        _end(world, live, state, describe(judgement.reason, body), judgement.ledger, now, judgement.reason)
+        outcome = describe(judgement.reason, body)
+        _end(world, live, [live.job], state, outcome, judgement.ledger, now, judgement.reason)
     else:
         _return(world, live, judgement, body, now)
 
@@ -81,6 +120,7 @@ def settle(
 def _end(
     world: World,
     live: Live,
+    jobs: list[int],
     state: State,
     outcome: bytes,
     ledger: Ledger,
@@ -93,23 +133,18 @@ def _end(
         crashes += len(recent(ledger.losses, now.wall, world.timers.crash_window))
     plan.batch.ends.append(
         End(
-            live.job, live.attempt, live.incarnation, state, outcome, now.wall, ledger.tries, crashes,
+            jobs, live.attempt, live.incarnation, state, outcome, now.wall, ledger.tries, crashes,
             live.unique, path,
         )
     )  # fmt: skip
     detail = {"reason": reason.value} if reason is not None else None
-    plan.batch.events.append(
-        Event(
-            "job.ended", now.wall, live.job, path, state, live.attempt, live.worker.spec.name,
+    plan.batch.news.append(
+        News(
+            "job.ended", now.wall, jobs, path, state, live.attempt, live.worker.spec.name,
             live.shape.task, detail,
         )
     )  # fmt: skip
-    counts = world.counts
-    if state is State.SUCCEEDED:
-        counts.succeeded += 1
-    else:
-        setattr(counts, state, getattr(counts, state) + 1)
-    world.forget(live)
+    setattr(world.counts, state, getattr(world.counts, state) + len(jobs))
 
 
 def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Moment) -> None:
@@ -130,9 +165,9 @@ def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Mo
         if retry
         else {"trigger": judgement.trigger.value}
     )
-    world.plan.batch.events.append(
-        Event(
-            kind, now.wall, live.job, path, state, live.attempt, live.worker.spec.name, live.shape.task,
+    world.plan.batch.news.append(
+        News(
+            kind, now.wall, (live.job,), path, state, live.attempt, live.worker.spec.name, live.shape.task,
             detail,
         )
     )  # fmt: skip
@@ -140,14 +175,13 @@ def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Mo
         world.counts.retried += 1
     elif judgement.trigger is Trigger.HAND_BACK:
         world.counts.handed_back += 1
-    world.forget(live)
     world.tree.put(live.arrival(place), now.wall)
 
 
 def _late(world: World, incarnation: str, result: Result, now: Moment) -> None:
     """A report on what is no longer this worker's: a repeat, the late word on an unknown job, or stale."""
     if world.ended_before(result.job, result.attempt, incarnation):
-        world.acks(incarnation).done.append(Held(result.job, result.attempt))
+        world.acks(incarnation).done.append((result.job, result.attempt))
         return
     world.stale(incarnation, result.job, result.attempt)
     if result.job in world.live or result.attempt < 1:  # 0 would mean: by a person

@@ -13,12 +13,12 @@ class Estimates:
     def __init__(self) -> None:
         self._runs: dict[str, tuple[int, float]] = {}
 
-    def add(self, task: str, seconds: float) -> None:
-        """Learn from one run."""
+    def add(self, task: str, seconds: float, count: int = 1) -> None:
+        """Learn from runs that took *seconds* altogether."""
         runs, mean = self._runs.get(task, (0, 0.0))
-        runs += 1
-        mean += (seconds - mean) * max(1.0 / runs, MEMORY)
-        if runs == 1 and len(self._runs) >= MOST:
+        runs += count
+        mean += (seconds / count - mean) * max(count / runs, 1.0 - (1.0 - MEMORY) ** count)
+        if runs == count and len(self._runs) >= MOST:
             self._runs.pop(next(iter(self._runs)))
         self._runs[task] = (runs, mean)
 

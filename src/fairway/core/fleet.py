@@ -14,7 +14,7 @@ from dataclasses import replace
 from fairway.core.endings import hand_back, lose, report
 from fairway.core.events import Joined
 from fairway.core.model import SLOT, Held, Moment, WorkerSpec
-from fairway.core.plan import Event, Kill, Resend
+from fairway.core.plan import Kill, News, Resend
 from fairway.core.world import Worker, World
 
 
@@ -37,8 +37,8 @@ def join(world: World, event: Joined, now: Moment) -> None:
     _renew_holds(world, worker, event.holds, now)
     _send_again(world, worker, event.holds)
     if news:
-        world.plan.batch.events.append(
-            Event("worker.joined", now.wall, worker=spec.name, detail={"slots": spec.slots})
+        world.plan.batch.news.append(
+            News("worker.joined", now.wall, worker=spec.name, detail={"slots": spec.slots})
         )
 
 
@@ -55,8 +55,7 @@ def renew(
     worker = world.workers.get(incarnation)
     if worker is None:
         # It was buried while it stood still. Only a hello says what it is, so it has to connect again.
-        for held in holds:
-            world.stale(incarnation, held.job, held.attempt)
+        world.acks(incarnation).lost += [held[:2] for held in holds]
         world.plan.strangers.append(incarnation)
         return
     worker.heard_at, worker.refusing = now.mono, False
@@ -101,9 +100,7 @@ def bury(world: World, incarnation: str, why: str, now: Moment) -> None:
         return
     for live in list(worker.live.values()):
         lose(world, live, why, now)
-    world.plan.batch.events.append(
-        Event("worker.left", now.wall, worker=worker.spec.name, detail={"why": why})
-    )
+    world.plan.batch.news.append(News("worker.left", now.wall, worker=worker.spec.name, detail={"why": why}))
 
 
 def expire(world: World, now: Moment) -> None:
@@ -145,9 +142,9 @@ def _renew_holds(world: World, worker: Worker, holds: Sequence[Held], now: Momen
             if live.cancelling:  # the word may have been lost on the way
                 world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
         elif world.ended_before(held.job, held.attempt, worker.spec.incarnation):
-            world.acks(worker.spec.incarnation).done.append(Held(held.job, held.attempt))
+            world.acks(worker.spec.incarnation).done.append((held.job, held.attempt))
         else:
-            world.stale(worker.spec.incarnation, held.job, held.attempt)
+            world.acks(worker.spec.incarnation).lost.append((held.job, held.attempt))
 
 
 def _send_again(world: World, worker: Worker, holds: Sequence[Held]) -> None:

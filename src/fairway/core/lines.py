@@ -60,16 +60,23 @@ class Line:
             return
         self._insert(place, job)
 
-    def pop(self) -> int:
-        """Take the job at the front."""
-        jobs = self._chunks[0][1]
-        job = jobs[self._head]
-        self._head += 1
-        self._length -= 1
-        if self._head == len(jobs):
+    def pop(self, most: int, until: int) -> tuple[list[int], list[int]]:
+        """Take the job at the front, and up to *most* in all whose places are not later than *until*.
+
+        May take fewer than there are. Returns jobs and places.
+        """
+        places, jobs = self._chunks[0]
+        start, end = self._head, len(jobs)
+        stop = min(start + most, end)
+        if stop - start > 1 and places[stop - 1] > until:
+            stop = max(start + 1, bisect_right(places, until, start, stop))
+        taken = jobs[start:stop].tolist(), places[start:stop].tolist()
+        self._length -= stop - start
+        self._head = stop
+        if stop == end:
             self._chunks.pop(0)
             self._head = 0
-        return job
+        return taken
 
     def remove(self, place: int, job: int) -> bool:
         """Take a job out of the middle; False if it does not stand at that place."""

@@ -84,12 +84,20 @@ class Rules:
 DEFAULT_RULES = Rules()
 
 
+#: An attempt by its name: (job, attempt).
+Attempt = tuple[int, int]
+
+
 class Ledger(NamedTuple):
     """What went wrong with a job so far. `losses` are the wall times at which its worker was lost."""
 
     tries: int = 0
     crashes: int = 0
     losses: tuple[int, ...] = ()
+
+
+#: Nothing went wrong so far: one object for nearly all jobs.
+CLEAN = Ledger()
 
 
 class Held(NamedTuple):

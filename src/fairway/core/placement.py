@@ -7,13 +7,24 @@ the slot.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
+from typing import NamedTuple
 
 from fairway.core.discipline import Offer
 from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.plan import Begin
 from fairway.core.tree import Queue
 from fairway.core.world import Live, Worker, World
+
+
+class Lot(NamedTuple):
+    """Jobs that left a line together."""
+
+    queue: Queue
+    offer: Offer
+    jobs: Sequence[int]
+    places: Sequence[int]
 
 
 def fill(world: World, now: Moment) -> None:
@@ -45,12 +56,11 @@ def _begin_next(world: World, worker: Worker, now: Moment) -> bool:
         return False
     queue, offer = found
     if worker.kind.is_async(offer.shape):
-        _begin(world, worker, queue, offer, SLOT // worker.spec.async_per_slot, now)
-        return True
-    members = [_begin(world, worker, queue, offer, SLOT, now)]
-    budget = world.timers.bundle_budget - _estimate(world, offer.shape)
-    if budget >= 0:
-        _bundle(world, worker, members, budget, now)
+        _begin_one(world, worker, queue, offer, SLOT // worker.spec.async_per_slot, now)
+    elif _estimate(world, offer.shape) > world.timers.bundle_budget:
+        _begin_one(world, worker, queue, offer, SLOT, now)
+    else:
+        _begin_bundle(world, worker, queue, offer, now)
     return True
 
 
@@ -71,29 +81,45 @@ def _choose(world: World, worker: Worker, now: Moment) -> tuple[Queue, Offer] | 
     return found
 
 
-def _bundle(world: World, worker: Worker, members: list[Live], budget: float, now: Moment) -> None:
-    """Add jobs to the slot that *members* has begun to fill, each chosen in its turn."""
+def _begin_one(world: World, worker: Worker, queue: Queue, offer: Offer, size: int, now: Moment) -> None:
+    jobs, places = world.tree.take(queue, offer, 1, now.wall)
+    _begin(world, worker, Lot(queue, offer, jobs, places), size, 0, now)
+    worker.free -= size
+
+
+def _begin_bundle(world: World, worker: Worker, queue: Queue, offer: Offer, now: Moment) -> None:
+    """Fill one slot with jobs that are short together, each chosen in its turn."""
     kind, tree = worker.kind, world.tree
-    while len(members) < world.timers.bundle_most:
-        found = tree.choose(kind.fits, kind.attached, now.wall)
-        if found is None:
+    budget, room = world.timers.bundle_budget, world.timers.bundle_most
+    lots: list[Lot] = []
+    while True:
+        seconds = _estimate(world, offer.shape)
+        fit = room if seconds * room <= budget else int(budget / seconds)
+        if not fit:
+            break
+        jobs, places = tree.take(queue, offer, fit, now.wall)
+        lots.append(Lot(queue, offer, jobs, places))
+        budget -= seconds * len(jobs)
+        room -= len(jobs)
+        found = tree.choose(kind.fits, kind.attached, now.wall) if room else None
+        if found is None or kind.is_async(found[1].shape):
             break
         queue, offer = found
-        budget -= _estimate(world, offer.shape)
-        if budget < 0 or kind.is_async(offer.shape):
-            break
-        members.append(_begin(world, worker, queue, offer, 0, now))
-    if len(members) > 1:
-        _share_slot(world, members)
+    _share_slot(world, worker, lots, now)
 
 
-def _share_slot(world: World, members: list[Live]) -> None:
-    world.bundles += 1
-    part = SLOT // len(members)
-    for live in members:
-        live.bundle, live.size = world.bundles, part
-        world.plan.bundles[live.job] = world.bundles
-    members[0].size += SLOT - part * len(members)
+def _share_slot(world: World, worker: Worker, lots: list[Lot], now: Moment) -> None:
+    count = sum(len(lot.jobs) for lot in lots)
+    bundle = 0
+    if count > 1:
+        bundle = world.bundles = world.bundles + 1
+    part = SLOT // count
+    for lot in lots:
+        _begin(world, worker, lot, part, bundle, now)
+        if bundle:
+            world.plan.bundles.update(dict.fromkeys(lot.jobs, bundle))
+    world.live[lots[0].jobs[0]].size += SLOT - part * count
+    worker.free -= SLOT
 
 
 def _estimate(world: World, shape: Shape) -> float:
@@ -104,12 +130,15 @@ def _estimate(world: World, shape: Shape) -> float:
     return float("inf") if known is None else known
 
 
-def _begin(world: World, worker: Worker, queue: Queue, offer: Offer, size: int, now: Moment) -> Live:
-    world.tree.take(queue, offer, now.wall)
-    live = Live(offer.job, queue, offer.shape, offer.priority, offer.place, worker, size, now.mono)
-    world.live[offer.job] = worker.live[offer.job] = live
-    worker.free -= size
-    spec, batch = worker.spec, world.plan.batch
-    batch.begins.append(Begin(offer.job, spec.incarnation, spec.name, now.wall, queue.path, offer.shape.task))
-    world.counts.begun += 1
-    return live
+def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: Moment) -> None:
+    queue, (_, shape, priority, *_), jobs, places = lot
+    mono = now.mono
+    begun = {
+        job: Live(job, queue, shape, priority, place, worker, size, mono, bundle)
+        for job, place in zip(jobs, places, strict=True)
+    }
+    world.live.update(begun)
+    worker.live.update(begun)
+    spec = worker.spec
+    world.plan.batch.begins.append(Begin(jobs, spec.incarnation, spec.name, now.wall, queue.path, shape.task))
+    world.counts.begun += len(jobs)

@@ -2,21 +2,23 @@
 
 The records of one plan are one commit: the store takes them whole or not at all. Only after that may the
 messages go out and the answers be given. Records are tuples in the order of their fields, because a store
-feeds thousands of them at a time to its statements.
+feeds thousands of them at a time to its statements. What happens to many jobs alike (a bundle begins, its
+members succeed) is one record that names them all: a record each would cost more than all the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fairway.core.model import Held, Rules
+from fairway.core.model import Attempt, Rules
 
 
 class Begin(NamedTuple):
-    """queued → running. The store adds one to the attempt and says which number it became."""
+    """queued → running. The store adds one to each attempt and says which number it became."""
 
-    job: int
+    jobs: Sequence[int]
     incarnation: str
     worker: str
     started_at: int
@@ -27,7 +29,7 @@ class Begin(NamedTuple):
 class End(NamedTuple):
     """running → terminal, fenced by attempt and incarnation; leaves the hot table."""
 
-    job: int
+    jobs: Sequence[int]
     attempt: int
     incarnation: str
     state: str
@@ -35,7 +37,7 @@ class End(NamedTuple):
     ended_at: int
     tries: int
     crashes: int
-    unique: str | None  # the unique key to free, if the job holds one
+    unique: str | None  # the unique key to free, if the job holds one; then it is the only one
     queue: str
 
 
@@ -124,6 +126,25 @@ class Event(NamedTuple):
     detail: dict[str, Any] | None = None
 
 
+class News(NamedTuple):
+    """One event, or the events of several jobs to which the same happened at once."""
+
+    kind: str
+    at: int
+    jobs: Sequence[int] = ()
+    queue: str | None = None
+    state: str | None = None
+    attempt: int | None = None
+    worker: str | None = None
+    task: str | None = None
+    detail: dict[str, Any] | None = None
+
+    def events(self) -> Iterator[Event]:
+        """Yield them one by one."""
+        for job in self.jobs or (None,):
+            yield Event(self.kind, self.at, job, *self[3:])
+
+
 @dataclass(slots=True)
 class Batch:
     """One commit's worth of records. Applied in the order of the fields."""
@@ -138,12 +159,12 @@ class Batch:
     begins: list[Begin] = field(default_factory=list)
     queues: list[SaveQueue] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)  # arrival numbers now known to the core
-    events: list[Event] = field(default_factory=list)
+    news: list[News] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(
             self.ends or self.returns or self.drops or self.edits or self.revives or self.resolves
-            or self.flags or self.begins or self.queues or self.taken or self.events
+            or self.flags or self.begins or self.queues or self.taken or self.news
         )  # fmt: skip
 
 
@@ -179,10 +200,14 @@ class Resend(NamedTuple):
 
 @dataclass(slots=True)
 class Acks:
-    """What became of the attempts a worker reported: committed, or refused as no longer its own."""
+    """What became of the attempts a worker reported: committed, or refused as no longer its own.
 
-    done: list[Held] = field(default_factory=list)
-    stale: list[Held] = field(default_factory=list)
+    *lost* are attempts it only named, and that are not its own any more: it may have a report to make yet.
+    """
+
+    done: list[Attempt] = field(default_factory=list)
+    stale: list[Attempt] = field(default_factory=list)
+    lost: list[Attempt] = field(default_factory=list)
 
 
 class Reply(NamedTuple):

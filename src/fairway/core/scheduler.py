@@ -7,16 +7,16 @@ engine commits it, then acts, then tells. If the commit fails, this object is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fairway.core import asks, endings, fleet
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
-from fairway.core.model import SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
+from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.placement import fill
-from fairway.core.plan import Event, Plan, Resolve, Revive
+from fairway.core.plan import News, Plan, Resolve, Revive
 from fairway.core.world import Live, World
 
 
@@ -51,8 +51,7 @@ def _wake_at(world: World, now: Moment) -> float | None:
 
 # --- jobs arrive ---------------------------------------------------------------------------------------
 def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
-    for arrival in event.arrivals:
-        _arrive(world, arrival, now)
+    _arrive(world, event.arrivals, now)
 
 
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
@@ -61,7 +60,7 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
         if _known(world, arrival):
             _heed(world, arrival, now)
         else:
-            _arrive(world, arrival, now)
+            _arrive(world, [arrival], now)
 
 
 def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
@@ -79,16 +78,25 @@ def _known(world: World, arrival: Arrival) -> bool:
     return queue is not None and queue.own.holds(arrival)
 
 
-def _arrive(world: World, arrival: Arrival, now: Moment) -> None:
-    queue = world.tree.put(arrival, now.wall)
-    if not queue.known:
-        asks.make_known(world, arrival.queue, now)
-    _heed(world, arrival, now)
-    state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
-    world.counts.submitted += 1
-    world.plan.batch.events.append(
-        Event("job.submitted", now.wall, arrival.job, arrival.queue, state, task=arrival.shape.task)
-    )
+def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
+    """Let new jobs wait, and tell of those in a row that are alike at once."""
+    jobs: list[int] = []
+    last: tuple[object, ...] | None = None
+    for arrival in arrivals:
+        queue = world.tree.put(arrival, now.wall)
+        if not queue.known:
+            asks.make_known(world, arrival.queue, now)
+        if arrival.concurrency is not None:
+            _heed(world, arrival, now)
+        state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
+        alike = (queue, state, arrival.shape)
+        if alike != last:
+            jobs, last = [], alike
+            world.plan.batch.news.append(
+                News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
+            )
+        jobs.append(arrival.job)
+    world.counts.submitted += len(arrivals)
 
 
 def _heed(world: World, arrival: Arrival, now: Moment) -> None:
@@ -115,14 +123,19 @@ def _revived(world: World, event: happened.Revived, now: Moment) -> None:
 
 # --- attempts ------------------------------------------------------------------------------------------
 def _started(world: World, event: happened.Started, now: Moment) -> None:
-    for begun in event.begun:
-        live = world.live.get(begun.job)
+    for job, attempt, generation, tries, crashes, losses, rules, unique, _ in event.begun:
+        live = world.live.get(job)
         if live is None:
             continue
-        live.attempt, live.generation = begun.attempt, begun.generation
-        live.rules, live.unique = begun.rules, begun.unique
-        if begun.tries or begun.crashes or begun.losses:
-            live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
+        live.attempt = attempt
+        if generation:
+            live.generation = generation
+        if rules is not DEFAULT_RULES:
+            live.rules = rules
+        if unique is not None:
+            live.unique = unique
+        if tries or crashes or losses:
+            live.ledger = Ledger(tries, crashes, losses)
 
 
 def _found(world: World, event: happened.Found, now: Moment) -> None:

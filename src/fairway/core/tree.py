@@ -11,7 +11,7 @@ Choosing changes nothing; only `take` does. Owned by the core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from fairway.core.discipline import Discipline, Offer
@@ -116,15 +116,22 @@ class Tree:
         """Name the next job for a worker, or None; changes nothing."""
         return self._choose(self.root, fits, attached, now) if self.root.open else None
 
-    def take(self, queue: Queue, offer: Offer, now: int) -> None:
-        """Begin the offered job: it leaves its line and counts against every limit above it."""
-        behind = queue.own.take(offer)
+    def take(self, queue: Queue, offer: Offer, most: int, now: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Begin the offered job: it leaves its line and counts against every limit above it.
+
+        As long as nobody else has a turn, those behind it may begin with it, up to *most* in all. Returns
+        jobs and places.
+        """
+        if most > 1:
+            most = self._room(queue, most)
+        jobs, places, behind = queue.own.take(offer, most, now)
+        count = len(jobs)
         member: Queue = queue
         above: Queue | None = queue
         shut = False
         while above is not None:
-            above.waiting -= 1
-            above.in_use += 1
+            above.waiting -= count
+            above.in_use += count
             limit = above.settings.limit
             if limit is not None and above.in_use >= limit:
                 shut = True
@@ -137,6 +144,7 @@ class Tree:
             self._rest(queue, now)
         if shut:
             self._settle(queue)
+        return jobs, places
 
     # --- slots -----------------------------------------------------------------------------------
     def hold(self, queue: Queue) -> None:
@@ -145,15 +153,15 @@ class Tree:
             above.in_use += 1
         self._settle(queue)
 
-    def release(self, queue: Queue) -> None:
-        """An attempt ended: give its place under every limit back."""
+    def release(self, queue: Queue, count: int = 1) -> None:
+        """Attempts ended: give their places under every limit back."""
         above: Queue | None = queue
         was_shut = False
         while above is not None:
             limit = above.settings.limit
             if limit is not None and above.in_use >= limit:
                 was_shut = True
-            above.in_use -= 1
+            above.in_use -= count
             above = above.parent
         self.version += 1
         if was_shut:
@@ -200,6 +208,16 @@ class Tree:
                 if offer is not None:
                     return queue, offer
         return None
+
+    def _room(self, queue: Queue, most: int) -> int:
+        """Return how many jobs of *queue* may begin before somebody else has a turn or a limit is met."""
+        for above in queue.path_up():
+            if len(above.ring) > 1:
+                return 1
+            limit = above.settings.limit
+            if limit is not None:
+                most = min(most, limit - above.in_use)
+        return max(most, 1)
 
     def _wake(self, queue: Queue) -> None:
         """Something due waits in *queue*: it belongs into the rings above, as far as they are open."""

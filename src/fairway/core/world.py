@@ -5,22 +5,30 @@ One `World` per term, owned by the core; the modules beside this one are the ver
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairway.core.estimates import Estimates
 from fairway.core.matching import WorkerClass, class_key
-from fairway.core.model import DEFAULT_RULES, Arrival, Held, Ledger, Rules, Shape, Timers, WorkerSpec
+from fairway.core.model import CLEAN, DEFAULT_RULES, Arrival, Ledger, Rules, Shape, Timers, WorkerSpec
 from fairway.core.plan import Acks, Plan
 from fairway.core.tree import Queue, Tree
 
 
 class Live:
-    """A live attempt: begun in the store (or about to be), counted against every limit above it."""
+    """A live attempt: begun in the store (or about to be), counted against every limit above it.
 
-    __slots__ = (
-        "attempt", "bundle", "cancelling", "force", "found", "generation", "incarnation", "job", "ledger",
-        "named_at", "place", "priority", "queue", "rules", "shape", "size", "unique", "worker",
-    )  # fmt: skip
+    What is so for nearly all of them stands at the class: a hundred thousand a second are made.
+    """
+
+    attempt = 0  # until the store has said which it became
+    generation = 0
+    rules: Rules = DEFAULT_RULES
+    ledger: Ledger = CLEAN
+    unique: str | None = None
+    cancelling = False
+    force = False
+    found = False  # begun by an earlier leader, in what size is not known
 
     def __init__(
         self,
@@ -32,6 +40,7 @@ class Live:
         worker: Worker,
         size: int,
         mono: float,
+        bundle: int = 0,
     ) -> None:
         self.job = job
         self.queue = queue
@@ -42,15 +51,7 @@ class Live:
         self.incarnation = worker.spec.incarnation
         self.size = size
         self.named_at = mono  # when its worker last named it, or it was begun
-        self.attempt = 0  # until the store has said which it became
-        self.generation = 0
-        self.rules: Rules = DEFAULT_RULES
-        self.ledger = Ledger()
-        self.unique: str | None = None
-        self.cancelling = False
-        self.force = False
-        self.found = False  # begun by an earlier leader, in what size is not known
-        self.bundle = 0
+        self.bundle = bundle
 
     def arrival(self, place: int) -> Arrival:
         """Return the job as it would wait again at *place*."""
@@ -135,11 +136,11 @@ class World:
     def stale(self, incarnation: str, job: int, attempt: int) -> None:
         """Refuse a report on an attempt that is not the worker's own."""
         self.counts.stale += 1
-        self.acks(incarnation).stale.append(Held(job, attempt))
+        self.acks(incarnation).stale.append((job, attempt))
 
-    def remember(self, live: Live) -> None:
-        """Keep in mind that an attempt ended, so that a repeated report gets the same answer."""
-        self.recent[live.job] = (live.attempt, live.incarnation)
+    def remember(self, jobs: Sequence[int], attempt: int, incarnation: str) -> None:
+        """Keep in mind that attempts ended, so that a repeated report gets the same answer."""
+        self.recent.update(dict.fromkeys(jobs, (attempt, incarnation)))
         if len(self.recent) >= 10_000:
             self.recent, self.recent_before = {}, self.recent
 

@@ -39,8 +39,8 @@ def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
     """Send the plan's acknowledgements and stops; let strangers go, so that they come back with a hello."""
     for incarnation, acks in plan.acks.items():
         port = ports.get(incarnation)
-        if port is not None and (acks.done or acks.stale):
-            port.send(wire.Acks(term, acks.done, acks.stale))
+        if port is not None and (acks.done or acks.stale or acks.lost):
+            port.send(wire.Acks(term, acks.done, acks.stale, acks.lost))
     stops: dict[tuple[str, bool], list[wire.Held]] = {}
     for kill in plan.kills:
         stops.setdefault((kill.incarnation, kill.force), []).append(wire.Held(kill.job, kill.attempt))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from fairway.core.plan import Event
+from fairway.core.plan import Event, News
 from fairway.errors import InvalidRequest
 from fairway.store import NumberedEvent, Store
 
@@ -36,13 +36,14 @@ class Feed:
         self._live = live
         self._wake()
 
-    def tell(self, events: Sequence[Event]) -> None:
+    def tell(self, news: Sequence[News]) -> None:
         """Wake those for whom one commit made something true."""
         self._wake()
         if self._waiters:
-            for event in events:
-                if event.kind == "job.ended" and event.job is not None:
-                    self._release(event.job)
+            for one in news:
+                if one.kind == "job.ended":
+                    for job in one.jobs:
+                        self._release(job)
 
     async def wait_ended(self, job: int, timeout: float) -> bool:
         """Return True as soon as the job's end was told, False when the time is over (look anyway)."""

@@ -6,10 +6,14 @@ job was accepted: the plan cannot know, so these are told here, in the same comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
 
-from fairway.core.plan import Batch, Begun, Event
-from fairway.store import StoredJob
+from fairway.core.plan import Batch, Begin, Begun, News
+from fairway.store import NumberedEvent, StoredJob
+
+R = TypeVar("R", Begin, News)
 
 
 def told(
@@ -19,22 +23,57 @@ def told(
     revived: Sequence[StoredJob],
     resolved: Sequence[StoredJob],
     now: int,
-) -> list[Event]:
-    """Return the events as they are written and published. *begun* is in the order of the begins."""
-    events, begins = batch.events, batch.begins
-    if refused:
-        events = [event for event in events if event.job not in refused]
-        begins = [begin for begin in begins if begin.job not in refused]
+) -> list[News]:
+    """Return the news as they are written and published. *begun* is in the order of the begins."""
     return [
-        *events,
+        *without(batch.news, refused),
         *(_event("job.revived", job, now) for job in revived),
         *(_event("job.ended", job, now, {"reason": "resolved"}) for job in resolved),
-        *(
-            Event("job.begun", begin[3], begin[0], begin[4], "running", one[1], begin[2], begin[5])
-            for begin, one in zip(begins, begun, strict=True)
-        ),
+        *_begun(without(batch.begins, refused), begun),
     ]
 
 
-def _event(kind: str, job: StoredJob, now: int, detail: dict[str, str] | None = None) -> Event:
-    return Event(kind, now, job.id, job.queue, job.state, job.attempt, job.worker, job.task, detail)
+def without(records: Sequence[R], refused: Collection[int]) -> Sequence[R]:
+    """Leave refused jobs out of records that name several."""
+    if not refused:
+        return records
+    left = []
+    for one in records:
+        jobs = [job for job in one.jobs if job not in refused]
+        if jobs or not one.jobs:
+            left.append(one._replace(jobs=jobs))
+    return left
+
+
+def ended_attempts(batch: Batch) -> set[tuple[int, int]]:
+    """Return the attempts that a commit ends or returns."""
+    over = {(job, end.attempt) for end in batch.ends for job in end.jobs}
+    return over | {(one.job, one.attempt) for one in batch.returns}
+
+
+def numbered(number: int, first: int, news: Iterable[News]) -> Iterator[NumberedEvent]:
+    """Yield the events of one commit with their ids, from the offset *first* on."""
+    events = chain.from_iterable(one.events() for one in news)
+    for offset, event in enumerate(events):
+        if offset >= first:
+            yield NumberedEvent(number, offset, event)
+
+
+def _begun(begins: Sequence[Begin], begun: Sequence[Begun]) -> Iterator[News]:
+    """Tell of begins; those of one record that became the same attempt are told of at once."""
+    start = 0
+    for jobs, _, worker, started_at, queue, task in begins:
+        attempts: dict[int, list[int]] = {one[1]: [] for one in begun[start : start + len(jobs)]}
+        if len(attempts) == 1:
+            [attempt] = attempts
+            yield News("job.begun", started_at, jobs, queue, "running", attempt, worker, task)
+        else:
+            for one in begun[start : start + len(jobs)]:
+                attempts[one[1]].append(one[0])
+            for attempt, alike in attempts.items():
+                yield News("job.begun", started_at, alike, queue, "running", attempt, worker, task)
+        start += len(jobs)
+
+
+def _event(kind: str, job: StoredJob, now: int, detail: dict[str, str] | None = None) -> News:
+    return News(kind, now, (job.id,), job.queue, job.state, job.attempt, job.worker, job.task, detail)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fairway.core.model import Attempt as Attempt
 from fairway.core.model import Held as Held
 from fairway.core.model import Result as Result
 
@@ -140,11 +141,15 @@ class Stop(Message, tag="stop", frozen=True):
 
 
 class Acks(Message, tag="acks", frozen=True):
-    """Your reports on these were committed, or are refused as stale; forget them."""
+    """Your reports on these were committed, or are refused as stale; forget them.
+
+    Those in *lost* you named, and they are not yours any more; a report on them you may still have to make.
+    """
 
     term: int
-    done: list[Held]
-    stale: list[Held]
+    done: list[Attempt]
+    stale: list[Attempt]
+    lost: list[Attempt] = []
 
 
 class Refusal(Message, tag="refusal", frozen=True):

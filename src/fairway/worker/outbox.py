@@ -62,11 +62,10 @@ class Outbox:
             self._log_bytes -= len(self._logs.popleft().text)
         self.wake.set()
 
-    def acknowledge(self, attempts: Iterable[Held]) -> None:
+    def acknowledge(self, attempts: Iterable[Key]) -> None:
         """Forget what the node has taken."""
         results, handed_back = self.results, self.handed_back
-        for held in attempts:
-            key = held[:2]
+        for key in attempts:
             if results.pop(key, None) is None:
                 handed_back.pop(key, None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import merge
 
-from fairway.core.discipline import Offer
+from fairway.core.discipline import Offer, Served
 from fairway.core.lines import Line
 from fairway.core.model import Arrival, Shape
 
@@ -68,15 +68,16 @@ class Ordered:
             return None
         return Offer(best[2], chosen[0], chosen[1], None, best[1], self._lines[chosen])
 
-    def take(self, offer: Offer) -> int | None:
+    def take(self, offer: Offer, most: int, now: int) -> Served:
         key = (offer.shape, offer.priority)
         line = self._lines[key]
-        line.pop()
-        self._count -= 1
+        # Where there are several lines, the next job may stand in another.
+        jobs, places = line.pop(most if len(self._lines) == 1 else 1, now)
+        self._count -= len(jobs)
         if line:
-            return line.first_place()
+            return Served(jobs, places, line.first_place())
         del self._lines[key]
-        return None
+        return Served(jobs, places, None)
 
     def due(self, now: int) -> bool:
         return any(line.first_place() <= now for line in self._lines.values())

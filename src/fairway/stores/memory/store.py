@@ -32,6 +32,7 @@ from fairway.stores.memory import writing
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_waiting, shown
 from fairway.stores.memory.tidying import tidy
 from fairway.stores.paging import MOST_COUNTED
+from fairway.stores.telling import numbered
 
 
 class MemoryStore:
@@ -132,12 +133,10 @@ class MemoryStore:
 
     def read_events(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
         """Return up to *most* events behind `number.index`."""
-        found = [
-            NumberedEvent(row, n, event)
-            for row, (_, events) in self.tables.events.items()
-            for n, event in enumerate(events)
-            if (row, n) > (number, index)
-        ]
+        found: list[NumberedEvent] = []
+        for row, (_, news) in self.tables.events.items():
+            if row >= number:
+                found += numbered(row, index + 1 if row == number else 0, news)
         return found[:most]
 
     # --- anybody ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of
-from fairway.core.plan import Begun, Event
+from fairway.core.plan import Begun, News
 from fairway.store import Leadership, LogLine, NewJob, NodeRow, StoredJob
 
 
@@ -20,7 +20,7 @@ class Tables:
     arrivals: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # job, concurrency
     arrivals_given: int = 0
     queues: dict[str, bytes] = field(default_factory=dict)
-    events: dict[int, tuple[int, list[Event]]] = field(default_factory=dict)
+    events: dict[int, tuple[int, list[News]]] = field(default_factory=dict)
     events_given: int = 0
     leadership: Leadership | None = None
     history: list[Leadership] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Draft:
         self.arrivals = dict(tables.arrivals)
         self.arrivals_given = tables.arrivals_given
         self.queues = dict(tables.queues)
-        self.events: list[Event] = []
+        self.events: list[News] = []
 
     def find(self, job: int) -> StoredJob | None:
         """Return a copy of the job that may be changed, or None."""

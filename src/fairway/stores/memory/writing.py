@@ -10,7 +10,7 @@ from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolv
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, StoredJob, Submission
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
-from fairway.stores.telling import told
+from fairway.stores.telling import ended_attempts, told
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
@@ -41,7 +41,8 @@ def commit(
         if job.id not in asked:  # its id was taken, so the core does not know the one it got
             draft.arrive(job)
     for end in batch.ends:
-        _end(draft, end)
+        for number in end.jobs:
+            _end(draft, number, end)
     for one in batch.returns:
         _return(draft, one)
     for edit in batch.edits:
@@ -52,11 +53,11 @@ def commit(
             _drop(draft, drop)
     revived = [back for revive in batch.revives if (back := _revive(draft, revive, now))]
     resolved = [found for resolve in batch.resolves if (found := _resolve(draft, resolve, now))]
-    over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
+    over = ended_attempts(batch)
     for flag in batch.flags:
         if flag[:2] not in over:
-            _live(draft, flag).cancelling = True
-    begun = [_begin(draft, begin) for begin in batch.begins if begin.job not in refused]
+            _live(draft, flag.job, flag).cancelling = True
+    begun = [_begin(draft, job, begin) for begin in batch.begins for job in begin.jobs if job not in refused]
     for queue in batch.queues:
         draft.queues.pop(queue.path, None)
         if queue.settings is not None:
@@ -115,25 +116,25 @@ def _with_free_id(draft: Draft, job: NewJob, asked: set[int]) -> NewJob:
     return job if new == job.id else job._replace(id=new)
 
 
-def _live(draft: Draft, one: End | Return | Flag) -> StoredJob:
+def _live(draft: Draft, number: int, one: End | Return | Flag) -> StoredJob:
     """Return the job of a running attempt, or raise if that attempt is not live."""
-    job = draft.find(one.job)
+    job = draft.find(number)
     if job is None or job.state is not State.RUNNING:
-        raise Deposed(f"job {one.job} is not running")
+        raise Deposed(f"job {number} is not running")
     if (job.attempt, job.incarnation) != (one.attempt, one.incarnation):
-        raise Deposed(f"attempt {one.attempt} of job {one.job} is not the live one")
+        raise Deposed(f"attempt {one.attempt} of job {number} is not the live one")
     return job
 
 
-def _end(draft: Draft, end: End) -> None:
-    job = _live(draft, end)
+def _end(draft: Draft, number: int, end: End) -> None:
+    job = _live(draft, number, end)
     job.state, job.outcome, job.ended_at = State(end.state), end.outcome, end.ended_at
     job.tries, job.crashes, job.cancelling = end.tries, end.crashes, False
-    draft.free(end.queue, end.unique, end.job)
+    draft.free(end.queue, end.unique, number)
 
 
 def _return(draft: Draft, one: Return) -> None:
-    job = _live(draft, one)
+    job = _live(draft, one.job, one)
     job.state, job.place, job.run_at, job.cancelling = State.QUEUED, one.place, one.run_at, False
     job.tries, job.crashes, job.losses, job.outcome = one.tries, one.crashes, one.losses, one.outcome
 
@@ -179,8 +180,8 @@ def _resolve(draft: Draft, one: Resolve, now: int) -> StoredJob | None:
     return shown(job, now)
 
 
-def _begin(draft: Draft, begin: Begin) -> Begun:
-    job = _waiting(draft, begin.job)
+def _begin(draft: Draft, number: int, begin: Begin) -> Begun:
+    job = _waiting(draft, number)
     job.state, job.attempt, job.incarnation = State.RUNNING, job.attempt + 1, begin.incarnation
     job.worker, job.started_at = begin.worker, begin.started_at
     return begun_of(job)

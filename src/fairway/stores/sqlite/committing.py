@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Event, Resolve, Return, Revive
+from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, News, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.sqlite.connection import fetch, transaction
@@ -33,7 +33,7 @@ from fairway.stores.sqlite.rows import (
 )
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.sqlite.submitting import Inserted, insert_submissions
-from fairway.stores.telling import told
+from fairway.stores.telling import ended_attempts, told, without
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -59,18 +59,18 @@ def commit(
         revived = _revive(connection, batch.revives)
         resolved = _resolve_all(connection, batch.resolves)
         _flag(connection, batch)
-        begun = _begin(connection, batch.begins, refused)
+        begun = _begin(connection, without(batch.begins, refused))
         _save_queues(connection, batch)
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
-        events = told(batch, begun, refused, revived, resolved, now)
-        number = _tell(connection, events, now)
+        news = told(batch, begun, refused, revived, resolved, now)
+        number = _tell(connection, news, now)
         return Receipt(
             begun,
             inserted.accepted,
             sorted(refused),
             revived,
             resolved,
-            events,
+            news,
             number,
             bool(inserted.redrawn),
         )
@@ -111,11 +111,11 @@ def _end(connection: apsw.Connection, ends: list[End]) -> None:
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
-    for job, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
-        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes].append(job)
+    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
+        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
     _run_groups(connection, "end_jobs", groups)
-    _delete(connection, [end.job for end in ends])
-    keys = [(end.queue, end.unique, end.job) for end in ends if end.unique is not None]
+    _delete(connection, [job for end in ends for job in end.jobs])
+    keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     connection.executemany(SQL["free_key"], keys)
 
 
@@ -186,20 +186,18 @@ def _resolve(connection: apsw.Connection, one: Resolve) -> bool:
 def _flag(connection: apsw.Connection, batch: Batch) -> None:
     """Mark attempts as being cancelled; one that this very commit ends needs no mark."""
     if batch.flags:
-        over = {one[:2] for one in batch.ends} | {one[:2] for one in batch.returns}
+        over = ended_attempts(batch)
         _run(connection, "flag_jobs", [flag for flag in batch.flags if flag[:2] not in over])
 
 
-def _begin(connection: apsw.Connection, begins: list[Begin], refused: frozenset[int]) -> list[Begun]:
-    if refused:
-        begins = [begin for begin in begins if begin.job not in refused]
-    if not begins:
+def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
+    jobs = [job for begin in begins for job in begin.jobs]
+    if not jobs:
         return []
-    jobs = [begin.job for begin in begins]
     found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
     groups: dict[Row, list[int]] = defaultdict(list)
-    for job, incarnation, worker, started_at, _, _ in begins:
-        groups[incarnation, worker, started_at].append(job)
+    for some, incarnation, worker, started_at, _, _ in begins:
+        groups[incarnation, worker, started_at] += some
     _run_groups(connection, "begin_jobs", groups)
     return begun_from(found[job] for job in jobs)
 
@@ -216,9 +214,9 @@ def _save_queues(connection: apsw.Connection, batch: Batch) -> None:
             connection.execute(SQL["save_queue"], queue)
 
 
-def _tell(connection: apsw.Connection, events: list[Event], now: int) -> int | None:
-    """Write the events as one row and return its number."""
-    if not events:
+def _tell(connection: apsw.Connection, news: list[News], now: int) -> int | None:
+    """Write the news as one row and return its number."""
+    if not news:
         return None
-    [(number,)] = fetch(connection, SQL["save_events"], (now, _pack(events)))
+    [(number,)] = fetch(connection, SQL["save_events"], (now, _pack(news)))
     return int(number)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from fairway.core.plan import Begun, Event
+from fairway.core.plan import Begun, News
 from fairway.store import Leadership, LiveAttempt, LogLine, NodeRow, NumberedEvent, StoredJob, Taken
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.rows import Row, begun_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.sql import SQL
+from fairway.stores.telling import numbered
 
-_read_events = msgspec.msgpack.Decoder(list[Event]).decode
+_read_news = msgspec.msgpack.Decoder(list[News]).decode
 
 
 def find_jobs(connection: apsw.Connection, jobs: Sequence[int]) -> list[StoredJob]:
@@ -52,8 +53,7 @@ def events_after(connection: apsw.Connection, number: int, index: int, most: int
     found: list[NumberedEvent] = []
     for row_number, body in connection.execute(SQL["events_from"], (number,)):
         first = index + 1 if row_number == number else 0
-        events = _read_events(body)
-        found += [NumberedEvent(row_number, n, events[n]) for n in range(first, len(events))]
+        found += numbered(row_number, first, _read_news(body))
         if len(found) >= most:
             break
     return found[:most]
