@@ -16,7 +16,7 @@ SERIAL := $(foreach folder,integration acceptance faults,$(if $(wildcard tests/$
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
-.PHONY: help setup up test lint types imports unit processes bench bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -79,8 +79,27 @@ ifneq ($(SERIAL),)
 	@$(BIN)/pytest -q --session-timeout=300 $(SERIAL)
 endif
 
+# The long runs show their reports as they come (-s); one that fails does not spare the others.
+test-all: test test-16 test-faults ## Run make test, then PostgreSQL 16, PgBouncer, the long fault runs, the drill.
+	@echo "all passed, the long runs too"
+
+test-16: setup
+	@echo "== the stores' suite on PostgreSQL 16"
+	@FAIRWAY_TEST_PG_BIN=$$($(BIN)/python -c 'import tests.postgres as p; print(p.find_binaries(16))') \
+	  $(BIN)/pytest -q -n 2 --session-timeout=240 tests/conformance
+
+test-faults: setup ## Run the long fault runs and the Patroni drill: about half an hour.
+	@echo "== long fault runs"
+	@$(BIN)/pytest -q -s -m long --session-timeout=3600 tests/faults
+
+drill: setup ## Kill the primary of a Patroni cluster under load; ARGS="--fail-overs 5".
+	@$(BIN)/python -m tests.faults.drill $(ARGS)
+
 bench: setup ## Measure this machine: Fairway and Huey on SQLite, side by side.
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-peers: setup ## Measure Fairway and its peers on one PostgreSQL, side by side; about an hour.
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 bench-memory: setup ## Send 1,000,000 jobs through one node and watch its memory.
 	@$(BIN)/python -m bench.run --only memory --memory-jobs 1000000 $(ARGS)

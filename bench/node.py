@@ -75,8 +75,16 @@ class Node:
 def running_node(directory: Path, name: str, warm_up: Callable[[Node], None]) -> Iterator[Node]:
     """Start a node on a fresh file, warm it up, lend it, stop it."""
     home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=directory))
-    port, database, log = free_port(), home / "fairway.db", home / "node.log"
-    command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", f"sqlite:///{database}"]
+    with node_on(f"sqlite:///{home / 'fairway.db'}", home) as node:
+        warm_up(node)
+        yield node
+
+
+@contextlib.contextmanager
+def node_on(address: str, home: Path) -> Iterator[Node]:
+    """Start a node on a database, lend it when its worker has joined, stop it."""
+    port, log = free_port(), home / "node.log"
+    command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", address]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(SLOTS), "--app", "bench.tasks:app"],
@@ -85,10 +93,9 @@ def running_node(directory: Path, name: str, warm_up: Callable[[Node], None]) ->
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        node = Node(port, process, database)
+        node = Node(port, process, home / "fairway.db")
         try:
             until(lambda: is_ready(node, log), "the node to be ready", timeout=30)
-            warm_up(node)
             yield node
         finally:
             node.http.close()

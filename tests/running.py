@@ -24,10 +24,13 @@ def free_port() -> int:
 
 
 class RunningNode:
-    """`fairway up` on a port and a file that stay the same over restarts."""
+    """`fairway up` on a port and a database (its own file, or *address*) that stay the same over restarts."""
 
-    def __init__(self, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, env: dict[str, str] | None = None, address: str = ""
+    ) -> None:
         self.folder = folder
+        self.address = address
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.database = folder / "fairway.db"
@@ -51,7 +54,8 @@ class RunningNode:
         """Start the process; do not wait."""
         command = [
             sys.executable, "-m", "fairway", "up",
-            "--database", f"sqlite:///{self.database}", "--listen", f"127.0.0.1:{self.port}",
+            "--database", self.address or f"sqlite:///{self.database}",
+            "--listen", f"127.0.0.1:{self.port}",
             *self._arguments,
         ]  # fmt: skip
         with self.log.open("ab") as log:

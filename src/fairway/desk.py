@@ -6,14 +6,17 @@ changes something returns after its commit.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fairway.core.model import QueueSettings
 from fairway.query import Query
 from fairway.store import Accepted, Leadership, NodeRow, NumberedEvent, Page, Store, StoredJob, Submission
 from fairway.wire.messages import FromWorker, ToWorker
+
+#: The header of a call that one node passed on to another, which must not pass it on again.
+RELAYED = "fairway-relayed"
 
 
 @dataclass(slots=True)
@@ -76,6 +79,42 @@ class ClusterView:
     leading: bool
     ready: bool
     history: list[Leadership] = field(default_factory=list)
+    link: bool | None = None  # whether this node reaches the leader over HTTP; None when it leads
+    linked: dict[str, bool] = field(default_factory=dict)  # nodes linked to this leader: whether each stands
+    stands: bool = True  # whether this node stands for election
+
+
+class Question(NamedTuple):
+    """A call as it came in, to be put to the leader's node as it is."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+
+class Reply(NamedTuple):
+    """What the leader's node answered. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Tunnel(Protocol):
+    """A worker's connection continued to the leader's node: frames pass as they are, in order."""
+
+    async def send(self, frame: bytes | str) -> None:
+        """Pass a frame of the worker's on; waits when the leader is slow."""
+
+    async def receive(self) -> bytes | str:
+        """Wait for the leader's next frame; raises NoLeader when the connection is gone."""
+
+    async def until_over(self) -> None:
+        """Return when another node leads, so that the worker must connect anew."""
+
+    async def close(self) -> None:
+        """Close the connection to the leader."""
 
 
 class WorkerPort(Protocol):
@@ -101,6 +140,26 @@ class Desk(Protocol):
     @property
     def store(self) -> Store:
         """Where everything durable is, for reading."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads now."""
+
+    @property
+    def linked(self) -> bool:
+        """Whether another node leads and is reached from here, as far as we know."""
+
+    async def pass_on(self, question: Question, timeout: float) -> Reply:
+        """Put a call to the leader's node; raises NoLeader if nothing was sent, Unanswered if it was."""
+
+    async def open_tunnel(self) -> Tunnel | None:
+        """Connect a worker through to the leader's node; None if this node leads, NoLeader if none does."""
+
+    def ring(self) -> None:
+        """Somebody inserted jobs: the leader, here or at the end of our link, should look."""
+
+    def pulse(self, node: str, stands: bool, term: int) -> AsyncIterator[bytes]:
+        """Let another node hear that this one leads in *term*, until it does no more."""
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         """Accept jobs durably: through the leader's next commit if this node leads, else by the store."""

@@ -8,7 +8,9 @@
     │   └── Refused            not allowed here (host, origin, token)
     ├── WorldError           the world's fault: passing, worth another try
     │   ├── NoLeader           nobody leads just now; try again soon
-    │   ├── StoreUnavailable   the database did not answer
+    │   │   └── Unanswered       the leader was asked and did not answer: it may have done it
+    │   ├── StoreUnavailable   the database did not answer; nothing was written
+    │   ├── Unsure             the database did not say whether it kept a write
     │   └── Busy               a bounded buffer is full
     ├── StoreUnusable        the database is corrupt, not ours or too new; a person must look
     ├── Deposed              this node's term is over; it resigns and rebuilds
@@ -85,10 +87,20 @@ class NoLeader(WorldError):
     code = "no_leader"
 
 
+class Unanswered(NoLeader):
+    """The leader's node was asked and did not answer: what was asked may have been done."""
+
+
 class StoreUnavailable(WorldError):
     """The database did not answer in time."""
 
     code = "store_unavailable"
+
+
+class Unsure(WorldError):
+    """The database did not say whether it kept the last write; asking again under the same key finds out."""
+
+    code = "store_unsure"
 
 
 class Busy(WorldError):

@@ -1,13 +1,24 @@
-"""Where things are: the data directory, and the file a database address names."""
+"""Where things are: the data directory, and the file or the PostgreSQL that a database address names."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from fairway.errors import InvalidRequest
 
 SCHEME = "sqlite:///"
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+DEFAULT_SCHEDULER = "fairway"
+
+
+class PostgresAddress(NamedTuple):
+    """A database as asyncpg takes it, and the name of the scheduler in it, which is its schema."""
+
+    dsn: str
+    scheduler: str
 
 
 def data_directory(chosen: Path | None = None) -> Path:
@@ -25,5 +36,31 @@ def sqlite_file(address: str) -> Path:
     elif address.startswith(SCHEME) and len(address) > len(SCHEME):
         return Path(address.removeprefix(SCHEME))
     raise InvalidRequest(
-        f"database {address[:200]!r} is not of the form sqlite:///path/file.db", field="database"
+        f"database {without_password(address)!r} is not of the form sqlite:///path/file.db", field="database"
     )
+
+
+def is_postgres(address: str) -> bool:
+    """Say whether a database address names PostgreSQL."""
+    return address.startswith(POSTGRES_SCHEMES)
+
+
+def postgres_address(address: str) -> PostgresAddress:
+    """Read `postgresql://user@host,host2:5433/database?scheduler=name`; the rest is asyncpg's."""
+    if not is_postgres(address):
+        raise InvalidRequest(
+            f"database {without_password(address)!r} is not of the form postgresql://host/database",
+            field="database",
+        )
+    place, _, query = address.partition("?")
+    named = [part for part in query.split("&") if part.startswith("scheduler=")]
+    rest = "&".join(part for part in query.split("&") if part and part not in named)
+    scheduler = unquote(named[-1].partition("=")[2]) if named else ""
+    return PostgresAddress(f"{place}?{rest}" if rest else place, scheduler or DEFAULT_SCHEDULER)
+
+
+def without_password(address: str) -> str:
+    """Return an address as it may be shown: a mistyped one may hold a password too."""
+    scheme, mark, rest = address.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{place.partition('?')[0]}"[:200]

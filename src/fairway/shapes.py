@@ -139,6 +139,8 @@ class Node(TypedDict):
     version: str
     started_at: str
     seen_at: str
+    role: str | None  # leads | stands | does not lead; null: not known where you asked
+    link: str | None  # up | store only: how it reaches the leader; null: it leads, or it is not known
 
 
 class Leader(TypedDict):
@@ -158,6 +160,7 @@ class Cluster(TypedDict):
     this: str
     leading: bool
     ready: bool
+    link: str | None  # how this node reaches the leader: up | store only; null when it leads
     nodes: list[Node]
     history: list[Leader]
 

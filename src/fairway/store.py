@@ -5,8 +5,8 @@ else is the leader's: one `commit` at a time, one transaction each, fenced by th
 whole or not at all. Reads may be answered from any snapshot that is not older than the last commit this
 process was told of.
 
-Two implementations (`stores/memory/`, `stores/sqlite/`), one conformance suite (tests/conformance). To add
-a third: implement `Store`, add it to the suite's fixture.
+Three implementations (`stores/memory/`, `stores/sqlite/`, `stores/postgres/`), one conformance suite
+(tests/conformance). To add a fourth: implement `Store`, add it to the suite's fixture.
 """
 
 from __future__ import annotations
@@ -279,7 +279,11 @@ class Store(Protocol):
         """
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
-        """Return arrivals numbered above *after*; they are deleted by naming them in `Batch.taken`."""
+        """Return arrivals that nobody has taken in; they are deleted by naming them in `Batch.taken`.
+
+        With *after* 0: all there are, for a leader that begins. Then *after* is the last number that was
+        returned: what came since, however late its transaction was committed.
+        """
 
     async def live_attempts(self) -> list[LiveAttempt]:
         """Return every running attempt."""

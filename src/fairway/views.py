@@ -132,7 +132,8 @@ def cluster_view(cluster: ClusterView) -> Cluster:
         "this": cluster.this,
         "leading": cluster.leading,
         "ready": cluster.ready,
-        "nodes": [_node(node) for node in cluster.nodes],
+        "link": _link(cluster.link),
+        "nodes": [_node(node, cluster) for node in cluster.nodes],
         "history": [_leader(past) for past in cluster.history],
     }
 
@@ -194,7 +195,10 @@ def _waiting(standing: Standing | None) -> Waiting | None:
     return {"reason": waiting.reason, "detail": waiting.detail, "on": waiting.on}
 
 
-def _node(node: NodeRow) -> Node:
+def _node(node: NodeRow, cluster: ClusterView) -> Node:
+    leads = cluster.leader is not None and cluster.leader.holder == node.incarnation
+    linked, stands = _known(node, cluster)
+    role = None if stands is None else "stands" if stands else "does not lead"
     return {
         "name": node.name,
         "incarnation": node.incarnation,
@@ -202,7 +206,22 @@ def _node(node: NodeRow) -> Node:
         "version": node.version,
         "started_at": show_time(node.started_at),
         "seen_at": show_time(node.seen_at),
+        "role": "leads" if leads else role,
+        "link": None if leads else _link(linked),
     }
+
+
+def _known(node: NodeRow, cluster: ClusterView) -> tuple[bool | None, bool | None]:
+    """Return whether a node reaches the leader and whether it stands, as far as this node knows."""
+    if cluster.leading:
+        return node.incarnation in cluster.linked, cluster.linked.get(node.incarnation)
+    if node.name == cluster.this:
+        return cluster.link, cluster.stands
+    return None, None
+
+
+def _link(up: bool | None) -> str | None:
+    return None if up is None else "up" if up else "store only"
 
 
 def _leader(past: Leadership) -> Leader:

@@ -139,10 +139,21 @@ def test_an_event_is_one_line_that_obeys_nothing() -> None:
 
 
 def test_the_cluster_is_shown_and_steps_down(node: StandIn) -> None:
-    cluster = {"leader": "n1", "term": 3, "nodes": [{"name": "n1", "url": "http://x", "version": "0.1.0"}]}
+    cluster = {
+        "leader": "n1",
+        "term": 3,
+        "nodes": [
+            {"name": "n1", "url": "http://x", "version": "0.1.0", "role": "leads", "link": None},
+            {"name": "n2", "url": "http://y", "role": "does not lead", "link": "store only"},
+            {"name": "n3", "url": "http://z"},
+        ],
+        "history": [{"term": 3, "name": "n1", "elected_at": "2026-01-01T00:00:00Z"}],
+    }
     node.answer("GET /v1/cluster", cluster)
     node.answer("POST /v1/cluster/step-down", cluster)
-    assert "leader  n1\nterm    3\n" in node.run("cluster").stdout
+    said = node.run("cluster").stdout
+    assert "leader  n1\nterm    3\n" in said
+    assert "through the store only" in said and "does not lead" in said and "not known" in said
     assert json.loads(node.run("cluster", "--json").stdout) == cluster
     assert node.run("cluster", "step-down").exit_code == 0
 

@@ -11,7 +11,7 @@ import sys
 import apsw
 
 from fairway.store import Submission
-from fairway.stores.sqlite.submitting import insert_submission
+from fairway.stores.sqlite.inserting import insert_submission
 from tests.conformance.stage import NOW, new_job
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import json
 
+import asyncpg
 import pytest
 
 from fairway.core.plan import Begin
-from fairway.errors import InvalidRequest
+from fairway.errors import Busy, InvalidRequest
 from fairway.ids import show
 from fairway.query import Query, Term
 from fairway.store import Store
+from fairway.stores.postgres import PostgresStore
+from fairway.stores.postgres import search as postgres_search
 from tests.conformance.stage import NOW, SECOND, Stage, new_job, where
 
 ERROR = b'{"reason":"max_attempts","type":"ValueError","message":"Bad address [x]","traceback":"secret"}'
@@ -93,6 +96,8 @@ CASES = [
     ("", "NEEDLE", [7]),
     ("", "%_", [7]),
     ("", "Grüße", [5]),
+    ("", "GRüßE", [5]),
+    ("", "GRÜßE", []),
     ("", "bad ADDRESS", [7]),
     ("", "app.other", [5]),
     ("", "secret", []),
@@ -221,6 +226,13 @@ async def test_a_junk_cursor_is_refused(store: Store, cursor: str) -> None:
     assert caught.value.code == "bad_cursor"
 
 
+@pytest.mark.parametrize("key", ["a\0b", "\ud800", 1, None])
+async def test_a_cursor_of_text_is_one_a_database_could_hold(store: Store, key: object) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await store.search(Query(), now=NOW, sort="queue", cursor=encoded(["queue", key, 1]))
+    assert caught.value.code == "bad_cursor"
+
+
 @pytest.mark.parametrize(
     "term",
     [
@@ -276,3 +288,80 @@ async def test_brackets_and_quotes_in_values_are_text(stage: Stage) -> None:
     assert await found(stage.store, where("flow", "*[[]a*")) == []
     assert await found(stage.store, where("flow", "*[a]*")) == [1]
     assert await found(stage.store, where("worker", "w'; --")) == [1]
+
+
+async def test_the_wildcards_of_a_database_are_text(stage: Stage) -> None:
+    await stage.submit(new_job(1, flow="50%_\\"), new_job(2, flow="50 x\\"), new_job(3, flow="50%_\\n"))
+    assert await found(stage.store, where("flow", "50%*")) == [1, 3]
+    assert await found(stage.store, where("flow", "??%_*")) == [1, 3]
+    assert await found(stage.store, where("flow", "*\\")) == [1, 2]
+    assert await found(stage.store, where("flow", "*\\?")) == [3]
+    assert await found(stage.store, where("flow", "50_x*")) == []
+
+
+async def test_one_sign_is_one_character_however_many_bytes(stage: Stage) -> None:
+    await stage.submit(new_job(1, flow="ü"), new_job(2, flow="ü🙂"), new_job(3, flow="ü🙂ü"))
+    assert await found(stage.store, where("flow", "?")) == [1]
+    assert await found(stage.store, where("flow", "?🙂?")) == [3]
+
+
+ODD = [
+    b"no JSON at all",
+    b'"only text"',
+    b"[]",
+    b'{"args":"text","kwargs":[1]}',
+    b'{"args":[1e999999],"kwargs":{"to":1e999999}}',
+    b'{"args":["\\ud800"],"kwargs":{"to":"\\udc00"}}',
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_no_database_reads_stops_no_search(stage: Stage, odd: bytes) -> None:
+    await stage.submit(new_job(1, payload=odd), new_job(2, payload=payload("here", to="there")))
+    await stage.run(new_job(3, payload=odd), state="failed", outcome=odd)
+    await stage.run(new_job(4), state="failed", outcome=ERROR)
+    assert await found(stage.store, where("args.0", "he*")) == [2]
+    assert await found(stage.store, where("kwargs.to", "there")) == [2]
+    assert await found(stage.store, where("error", "valueerror")) == [4]
+    assert await found(stage.store, where("", "bad address")) == [4]
+
+
+async def test_a_text_with_nul_in_it_is_found_by_what_else_it_says(stage: Stage) -> None:
+    await stage.submit(new_job(1, payload=payload("a\0b", "here", path="c:\\u0000")))
+    await stage.run(new_job(2), state="failed", outcome=ERROR.replace(b"[x]", rb"\u0000"))
+    assert await found(stage.store, where("args.1", "here")) == [1]
+    assert await found(stage.store, where("args.0", "a*")) == [1]
+    assert await found(stage.store, where("kwargs.path", "c:*")) == [1]
+    assert await found(stage.store, where("error", "valueerror")) == [2]
+    assert await found(stage.store, where("error", "bad*")) == [2]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_a_server_that_cannot_check_json_finds_the_same(
+    crowd: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_search, "CAN_VALIDATE", 1000)
+    for field, value, expected in CASES:
+        if field.partition(".")[0] in ("args", "kwargs"):
+            assert await found(crowd, where(field, value)) == expected, (field, value)
+    assert await found(crowd, where("error", "valueerror")) == [7]
+    assert await found(crowd, where("", "bad ADDRESS")) == [7]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("patience", ["the server's", "ours"])
+async def test_a_search_that_takes_too_long_is_stopped(
+    store: PostgresStore, patience: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search waits for a table that somebody else holds on to."""
+    if patience == "ours":
+        monkeypatch.setattr(postgres_search, "MOST_SECONDS", 0.05)
+    other, asker = [await asyncpg.connect(store.dsn, timeout=10) for _ in range(2)]
+    try:
+        await other.execute("BEGIN; LOCK TABLE fairway.ended")
+        await asker.execute(f"SET statement_timeout = {'50' if patience != 'ours' else '20000'}")
+        with pytest.raises(Busy, match="narrow it down"):
+            await postgres_search.count(asker, store.schema, Query(), NOW)
+    finally:
+        await asker.close(timeout=10)
+        await other.close(timeout=10)

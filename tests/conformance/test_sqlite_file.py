@@ -17,8 +17,8 @@ from fairway.errors import StoreUnavailable, StoreUnusable
 from fairway.store import Submission
 from fairway.stores.sqlite import SqliteStore, connection
 from fairway.stores.sqlite.bell import bell_path, ring
+from fairway.stores.sqlite.inserting import insert_submission
 from fairway.stores.sqlite.migrate import NEWEST
-from fairway.stores.sqlite.submitting import insert_submission
 from tests.conformance.stage import NOW, SECOND, Stage, an_end, events_of, new_job, told, where
 
 ROOT = Path(__file__).parents[2]

@@ -107,8 +107,60 @@ def test_slots_are_a_number_that_makes_sense(options: dict[str, Any], message: s
         ("128.0.0.1:8899", "would open the scheduler to others"),
     ],
 )
-def test_a_node_listens_on_this_machine_only(listen: str, message: str | None) -> None:
+def test_a_node_without_a_token_listens_on_this_machine_only(
+    listen: str, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRWAY_TOKEN", raising=False)
     check(message, listen=listen)
+    monkeypatch.setenv("FAIRWAY_TOKEN", "")
+    check(message, listen=listen)
+
+
+@pytest.mark.parametrize(
+    "listen", ["0.0.0.0:8899", "[::]:0", "10.0.0.7:8899", "example.org:8899", "127.0.0.1:0"]
+)
+def test_with_a_token_it_listens_anywhere(listen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_TOKEN", "s3cret")
+    check(None, listen=listen)
+    assert "s3cret" not in repr(NodeOptions())
+
+
+@pytest.mark.parametrize("token", ["two words", "tab\t", "ümlaut", "line\n", "x" * 513])
+def test_a_token_is_one_word_and_never_shown(token: str) -> None:
+    with pytest.raises(InvalidRequest, match="printable ASCII") as refused:
+        NodeOptions(token=token).check()
+    assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "good"),
+    [
+        ("http://node-1:8899", True),
+        ("https://fairway.example.org", True),
+        ("http://10.0.0.7:8899/", True),
+        ("http://[fd00::1]:8899", True),
+        ("node-1:8899", False),
+        ("ftp://node-1", False),
+        ("http://", False),
+        ("http://user:word@node-1", False),
+        ("http://node-1:99999", False),
+        ("http://node-1/path", False),
+        ("http://node-1?token=x", False),
+        ("", False),
+    ],
+)
+def test_what_a_node_advertises_is_an_address(url: str, good: bool) -> None:
+    check(None if good else "is not of the form http://host:port", advertise=url)
+
+
+def test_others_reach_a_node_where_it_listens_unless_it_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node-1")
+    assert NodeOptions().advertised("127.0.0.1", 8899) == "http://127.0.0.1:8899"
+    assert NodeOptions().advertised("::1", 8899) == "http://[::1]:8899"
+    assert NodeOptions().advertised("0.0.0.0", 8899) == "http://node-1:8899"
+    assert NodeOptions(advertise="http://lb:80/").advertised("0.0.0.0", 8899) == "http://lb:80"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ text: str = plain.submit("a").result()  # E: assignment
 
 
 async def awaits() -> None:
-    await plain.asubmit(1)  # E: arg-type
-    await later.asubmit("x")  # E: arg-type
+    await plain.asubmit(1)  # E: call-overload
+    await later.asubmit("x")  # E: call-overload
     _number: int = await (await later.asubmit(1.5)).aresult()  # E: assignment
     _coroutine: str = later(1.5)  # E: assignment

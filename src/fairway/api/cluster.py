@@ -1,16 +1,33 @@
-"""The cluster: who leads, who is there, and asking the leader to step down."""
+"""The cluster: who leads, who is there, asking the leader to step down; and what nodes say to each other."""
 
 from __future__ import annotations
 
-from fairway.api.answers import Answer, answer_json
+from typing import Annotated
+
+import msgspec
+
+from fairway.api.answers import TEXT, Answer, Stream, answer_json
 from fairway.api.operation import Call, Operation
+from fairway.api.relaying import may_pass_on
 from fairway.shapes import Cluster
 from fairway.views import cluster_view
 
 
+class PulseQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Which node listens, whether it stands for election, and whose pulse it expects."""
+
+    node: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    stands: bool = True
+    term: int = 0
+
+
 async def show_cluster(call: Call) -> Answer:
-    """Show leader, term and nodes."""
-    return answer_json(cluster_view(await call.desk.cluster()))
+    """Show leader, term and nodes; which of those have a link is the leader's to say."""
+    shown = cluster_view(await call.desk.cluster())
+    told = await may_pass_on(call.desk, call.question)
+    if told is not None and told.status == 200:
+        shown["nodes"] = msgspec.json.decode(told.body, type=Cluster)["nodes"]
+    return answer_json(shown)
 
 
 async def step_down(call: Call) -> Answer:
@@ -19,7 +36,28 @@ async def step_down(call: Call) -> Answer:
     return answer_json(cluster_view(await call.desk.cluster()))
 
 
+async def show_pulse(call: Call) -> Stream:
+    """Send a line several times a TTL for as long as this node leads."""
+    asked: PulseQuery = call.query
+    return Stream(call.desk.pulse(asked.node, asked.stands, asked.term), TEXT)
+
+
+async def ring(call: Call) -> Answer:
+    """Look for new jobs now."""
+    call.desk.ring()
+    return Answer(204, b"")
+
+
 OPERATIONS = [
     Operation("GET", "/v1/cluster", show_cluster, "Show who leads and which nodes there are", answer=Cluster),
-    Operation("POST", "/v1/cluster/step-down", step_down, "Ask the leader to step down", answer=Cluster),
-]
+    Operation(
+        "POST", "/v1/cluster/step-down", step_down, "Ask the leader to step down", answer=Cluster, leader=True
+    ),
+    Operation(
+        "GET", "/v1/cluster/pulse", show_pulse, "Hear that this node leads: for the other nodes",
+        query=PulseQuery, media="text/plain",
+    ),
+    Operation(
+        "POST", "/v1/cluster/ring", ring, "Say that jobs were inserted: for the other nodes", status=204
+    ),
+]  # fmt: skip

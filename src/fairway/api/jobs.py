@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from fairway.api.answers import Answer, answer_json
 from fairway.api.operation import Call, Operation
+from fairway.api.relaying import may_pass_on
 from fairway.clock import wall
 from fairway.core.lifecycle import WAITING
 from fairway.errors import InvalidRequest, NotFound
@@ -69,6 +70,10 @@ async def list_jobs(call: Call) -> Answer:
     """Search."""
     asked: ListQuery = call.query
     page = await call.desk.search(parse(asked.q), sort=asked.sort, limit=asked.limit, cursor=asked.cursor)
+    if any(job.state in WAITING for job in page.jobs):  # why they wait is the leader's to say
+        passed = await may_pass_on(call.desk, call.question)
+        if passed is not None:
+            return passed
     standings = await call.desk.standing(page.jobs)
     now = _now()
     shown = [job_view(job, now, standing) for job, standing in zip(page.jobs, standings, strict=True)]
@@ -80,12 +85,16 @@ async def show_job(call: Call) -> Answer:
     job_id = find_job_id(call)
     asked: ShowQuery = call.query
     if asked.wait is None:
-        return await _shown(call, await call.desk.get_job(job_id))
+        return await _looked_up(call, await call.desk.get_job(job_id))
     seconds = parse_duration(asked.wait, "wait")
     if seconds > MOST_WAIT_SECONDS:
         raise InvalidRequest(
             f"wait must be at most {MOST_WAIT_SECONDS:g} s; ask again after it", field="wait"
         )
+    # The leader knows the end at once, this node by asking the store again and again.
+    passed = await may_pass_on(call.desk, call.question, seconds)
+    if passed is not None:
+        return passed
     return await _shown(call, await call.desk.wait_job(job_id, seconds))
 
 
@@ -148,6 +157,12 @@ def _parsed(changes: Changes) -> dict[str, Any]:
     return parsed
 
 
+async def _looked_up(call: Call, job: StoredJob) -> Answer:
+    """Show a job; why it waits is the leader's to say."""
+    passed = await may_pass_on(call.desk, call.question) if job.state in WAITING else None
+    return passed or await _shown(call, job)
+
+
 async def _shown(call: Call, job: StoredJob) -> Answer:
     standing = (await call.desk.standing([job]))[0] if job.state in WAITING else None
     return answer_json(job_view(job, _now(), standing))
@@ -165,17 +180,18 @@ OPERATIONS = [
     ),
     Operation(
         "PATCH", "/v1/jobs/{id}", edit_job, "Change a job that waits",
-        answer=Job, body=Changes, errors=(404, 409),
+        answer=Job, body=Changes, errors=(404, 409), leader=True,
     ),
     Operation(
         "DELETE", "/v1/jobs/{id}", cancel_job, "Cancel a job; with force, kill it",
-        answer=Job, query=CancelQuery, errors=(404, 409),
+        answer=Job, query=CancelQuery, errors=(404, 409), leader=True,
     ),
     Operation(
-        "POST", "/v1/jobs/{id}/retry", retry_job, "Try an ended job again", answer=Job, errors=(404, 409)
+        "POST", "/v1/jobs/{id}/retry", retry_job, "Try an ended job again",
+        answer=Job, errors=(404, 409), leader=True,
     ),
     Operation(
         "POST", "/v1/jobs/{id}/resolve", resolve_job, "Say how an unknown job went",
-        answer=Job, body=Resolution, errors=(404, 409),
+        answer=Job, body=Resolution, errors=(404, 409), leader=True,
     ),
 ]  # fmt: skip

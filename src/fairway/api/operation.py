@@ -16,8 +16,9 @@ import msgspec
 from fairway.api.answers import Answer, Receive, Scope, Send, Stream, send_answer
 from fairway.api.body import MOST_BYTES, read_body
 from fairway.api.problems import Turned
+from fairway.api.relaying import must_pass_on, question_of
 from fairway.api.streams import Streams
-from fairway.desk import Desk
+from fairway.desk import Desk, Question
 from fairway.errors import InvalidRequest
 from fairway.ids import IdMaker
 from fairway.strict import convert, strict_json
@@ -38,6 +39,7 @@ class Call:
     query: Any
     json: Any = None
     body: Any = None
+    question: Question | None = None  # the same call for the leader's node, if another one leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Operation:
     most_bytes: int = MOST_BYTES
     media: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()  # request headers it reads, with what they mean
+    leader: bool = False  # only the leader can: elsewhere it is passed on
 
 
 class Endpoint:
@@ -73,19 +76,29 @@ class Endpoint:
         if operation is None:
             allowed = ", ".join(sorted(self.operations))
             raise Turned(405, "method_not_allowed", f"only {allowed} can be done here", allow=allowed)
-        answer = await operation.act(await self._read(operation, scope, receive))
+        answer = await self._act(operation, await self._read(operation, scope, receive))
         if isinstance(answer, Answer):
             await send_answer(send, answer)
         else:
             await self._streams.serve(answer, receive, send)
 
+    async def _act(self, operation: Operation, call: Call) -> Answer | Stream:
+        if operation.leader:
+            passed = await must_pass_on(self._desk, call.question)
+            if passed is not None:
+                return passed
+        return await operation.act(call)
+
     async def _read(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
         headers = dict(scope["headers"])
         query = read_query(scope["query_string"], operation.query)
         call = Call(self._desk, self._ids, headers, scope["path_params"], query)
+        body = None
         if operation.body is not None:
-            call.json = strict_json(await read_body(headers, receive, operation.most_bytes))
+            body = await read_body(headers, receive, operation.most_bytes)
+            call.json = strict_json(body)
             call.body = convert(call.json, operation.body)
+        call.question = question_of(scope, headers, body, self._desk)
         return call
 
 

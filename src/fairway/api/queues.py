@@ -95,23 +95,26 @@ def _path(call: Call) -> str:
 
 
 OPERATIONS = [
-    Operation("GET", "/v1/queues", list_queues, "Show the queue tree", answer=Queues),
+    Operation("GET", "/v1/queues", list_queues, "Show the queue tree", answer=Queues, leader=True),
     # Stands before the calls on a queue, whose path would take it in.
     Operation(
         "GET", "/v1/queues/{path:path}/-/next", next_jobs, "Show the order in which jobs will begin",
-        answer=Jobs, query=NextQuery, errors=(404,),
+        answer=Jobs, query=NextQuery, errors=(404,), leader=True,
     ),
-    Operation("GET", "/v1/queues/{path:path}", show_queue, "Show a queue", answer=Queue, errors=(404,)),
+    Operation(
+        "GET", "/v1/queues/{path:path}", show_queue, "Show a queue",
+        answer=Queue, errors=(404,), leader=True,
+    ),
     Operation(
         "PUT", "/v1/queues/{path:path}", put_queue, "Set a queue's settings; those not named are forgotten",
-        answer=Queue, body=SettingsChanges, errors=(404, 409),
+        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True,
     ),
     Operation(
         "PATCH", "/v1/queues/{path:path}", patch_queue, "Change some of a queue's settings",
-        answer=Queue, body=SettingsChanges, errors=(404, 409),
+        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True,
     ),
     Operation(
         "DELETE", "/v1/queues/{path:path}", delete_queue, "Forget an empty queue",
-        status=204, errors=(404, 409),
+        status=204, errors=(404, 409), leader=True,
     ),
 ]  # fmt: skip

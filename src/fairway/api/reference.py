@@ -25,8 +25,12 @@ it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may s
 submit that got no answer may be sent again with the same `Idempotency-Key`: it gives the same jobs for 24
 hours.
 
+Every node serves every call. What only the leader knows or may change is passed on to its node; while no
+leader is reached, that is answered with `503` and `no_leader`.
+
 A call must name this server as its `Host`; one sent by a web page must come from a page of this server. A
-token goes into `Authorization: Bearer …`, never into the URL.
+token goes into `Authorization: Bearer …`, never into the URL; where nodes have one (`FAIRWAY_TOKEN`), every
+call needs it but `/healthz` and `/readyz`.
 """
 
 STREAMS = """\

@@ -12,6 +12,7 @@ import msgspec
 from fairway.api.answers import Answer, answer_json
 from fairway.api.body import MOST_BULK_BYTES
 from fairway.api.operation import Call, Operation
+from fairway.api.relaying import pass_submit_on
 from fairway.clock import wall
 from fairway.errors import CallerError, Conflict, InvalidRequest
 from fairway.ids import show
@@ -40,6 +41,9 @@ async def submit_one(call: Call) -> Answer:
     spec: JobSpec = call.body
     now = wall()
     job = new_job(spec, call.ids.one(), now)
+    passed = await pass_submit_on(call.desk, call.question)
+    if passed is not None:
+        return passed
     accepted = await _submit(call, [job])
     job_id = accepted.ids[0]
     location = (b"location", f"/v1/jobs/{show(job_id)}".encode())
@@ -53,6 +57,9 @@ async def submit_many(call: Call) -> Answer:
     bulk: Bulk = call.body
     now = wall()
     jobs = _new_jobs(bulk.jobs, call.ids.take(len(bulk.jobs)), now)
+    passed = await pass_submit_on(call.desk, call.question)
+    if passed is not None:
+        return passed
     accepted = await _submit(call, jobs)
     return answer_json({"ids": [show(job_id) for job_id in accepted.ids]})
 

@@ -1,7 +1,8 @@
 """The worker socket: one WebSocket per worker, relayed to the node frame by frame.
 
 1. The first frame must be a hello, within ten seconds; its kind (binary or text) sets the language.
-2. From then on one task reads and one writes; when either ends, so does the other.
+2. From then on one task reads and one writes; when either ends, so does the other. On a node that does not
+   lead, frames pass to the leader's node and back as they are.
 3. Whatever the worker does wrong is answered with a refusal that has a code, then the connection closes.
 """
 
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from fairway.api.answers import Receive, Scope, Send
 from fairway.api.frames import BadFrame, encoder_for, read_frame
-from fairway.desk import Desk, WorkerPort
+from fairway.desk import RELAYED, Desk, Tunnel, WorkerPort
 from fairway.errors import CallerError, WorldError
 from fairway.wire.messages import Hello, Refusal, ToWorker
 
@@ -23,6 +25,8 @@ log = logging.getLogger("fairway.api")
 PATH = "/v1/worker"
 HELLO_SECONDS = 10.0
 GOING_AWAY, REFUSED, BROKEN, TRY_LATER = 1001, 1008, 1011, 1013
+
+_relayed = RELAYED.encode()
 
 Encode = Callable[[ToWorker], bytes | str]
 
@@ -39,14 +43,18 @@ class WorkerSocket:
         await send({"type": "websocket.accept"})
         connection = Connection(receive, send)
         try:
-            await self._serve(connection)
+            await self._serve(connection, _relayed in dict(scope["headers"]))
         except Left:
             pass
         except Exception as error:
             await connection.refuse(error)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: Connection, relayed: bool) -> None:
         hello = await connection.read_hello()
+        tunnel = None if relayed else await self._desk.open_tunnel()
+        if tunnel is not None:
+            await connection.pass_through(tunnel)
+            return
         port = self._desk.attach_worker()
         try:
             await port.receive(hello)
@@ -65,6 +73,7 @@ class Connection:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._encode: Encode = encoder_for(b"")
+        self._first: bytes | str = b""
 
     async def read_hello(self) -> Hello:
         """Return the first frame, which must be a hello."""
@@ -73,7 +82,7 @@ class Connection:
                 frame = await self._next()
         except TimeoutError:
             raise BadFrame(f"no hello within {HELLO_SECONDS:g} s", code="hello_timeout") from None
-        self._encode = encoder_for(frame)
+        self._encode, self._first = encoder_for(frame), frame
         message = read_frame(frame)
         if not isinstance(message, Hello):
             raise BadFrame("the first frame must be a hello", code="hello_first")
@@ -81,16 +90,16 @@ class Connection:
 
     async def relay(self, port: WorkerPort) -> None:
         """Carry frames both ways until one side ends."""
-        tasks = {asyncio.create_task(self._read(port)), asyncio.create_task(self._write(port))}
+        await _until_first(self._read(port), self._write(port))
+
+    async def pass_through(self, tunnel: Tunnel) -> None:
+        """Carry frames both ways as they are, until one side ends or another node leads."""
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await tunnel.send(self._first)
+            await _until_first(self._pass_up(tunnel), self._pass_down(tunnel), tunnel.until_over())
+            await self._send({"type": "websocket.close", "code": GOING_AWAY})
         finally:
-            for task in tasks:
-                task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
+            await tunnel.close()
 
     async def refuse(self, error: Exception) -> None:
         """Say why, then close; the worker may be gone already."""
@@ -113,6 +122,14 @@ class Connection:
                 await self._send_one(last)
         await self._send({"type": "websocket.close", "code": _close_code(last)})
 
+    async def _pass_up(self, tunnel: Tunnel) -> None:
+        while True:
+            await tunnel.send(await self._next())
+
+    async def _pass_down(self, tunnel: Tunnel) -> None:
+        while True:
+            await self._send_frame(await tunnel.receive())
+
     async def _next(self) -> bytes | str:
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
@@ -121,9 +138,25 @@ class Connection:
         return message["text"] if data is None else data
 
     async def _send_one(self, message: ToWorker) -> None:
-        frame = self._encode(message)
+        await self._send_frame(self._encode(message))
+
+    async def _send_frame(self, frame: bytes | str) -> None:
         kind = "text" if isinstance(frame, str) else "bytes"
         await self._send({"type": "websocket.send", kind: frame})
+
+
+async def _until_first(*duties: Coroutine[Any, Any, None]) -> None:
+    """Do all of these until one ends, then none; raise what went wrong."""
+    tasks = {asyncio.create_task(duty) for duty in duties}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
 
 
 def _close_code(last: ToWorker | None) -> int:

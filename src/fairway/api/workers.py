@@ -50,10 +50,12 @@ async def patch_worker(call: Call) -> Answer:
 
 
 OPERATIONS = [
-    Operation("GET", "/v1/workers", list_workers, "Show the workers", answer=Workers),
-    Operation("GET", "/v1/workers/{name}", show_worker, "Show a worker", answer=Worker, errors=(404,)),
+    Operation("GET", "/v1/workers", list_workers, "Show the workers", answer=Workers, leader=True),
+    Operation(
+        "GET", "/v1/workers/{name}", show_worker, "Show a worker", answer=Worker, errors=(404,), leader=True
+    ),
     Operation(
         "PATCH", "/v1/workers/{name}", patch_worker, "Change what a worker serves, or drain it",
-        answer=Worker, body=WorkerChanges, errors=(404, 409),
+        answer=Worker, body=WorkerChanges, errors=(404, 409), leader=True,
     ),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ Each check returns one finding: ok, warn (it works, but) or fail (it will not), 
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import shutil
@@ -12,8 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairway.places import data_directory
+from fairway.errors import FairwayError
+from fairway.places import data_directory, postgres_address
 
+POSTGRES_OLDEST = 15
 SQLITE_FIXED = (3, 51, 3)
 FILES_WANTED = 4096
 FREE_WANTED_BYTES = 1 << 30
@@ -46,6 +49,35 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
     if version < (3, 11):
         return Finding("fail", "python", found, "install Python 3.11 or newer")
     return Finding("ok", "python", found)
+
+
+def check_postgres(address: str) -> Finding:
+    """Can it be reached, is it of a version we know, is it prepared?"""
+    try:
+        version, schema, tables = asyncio.run(_look_at_postgres(address))
+    except ImportError as error:
+        return Finding("fail", "postgres", f"asyncpg is missing: {error}", "pip install 'fairway[postgres]'")
+    except FairwayError as error:
+        return Finding("fail", "postgres", str(error), "look at --database, and at the server")
+    if version < POSTGRES_OLDEST:
+        return Finding("fail", "postgres", f"version {version}", f"use PostgreSQL {POSTGRES_OLDEST} or newer")
+    if not tables:
+        return Finding("warn", "postgres", f"schema {schema} is not there yet", "run `fairway init`")
+    return Finding("ok", "postgres", f"version {version}, schema {schema} of version {tables}")
+
+
+async def _look_at_postgres(address: str) -> tuple[int, str, int]:
+    from fairway.stores.postgres.connection import connect
+    from fairway.stores.postgres.migrate import find_version
+    from fairway.stores.postgres.sql import migrations_of
+
+    dsn, schema = postgres_address(address)
+    connection = await connect(dsn)
+    try:
+        newest = migrations_of(schema)[-1][0]
+        return connection.get_server_version().major, schema, await find_version(connection, schema, newest)
+    finally:
+        await connection.close(timeout=5)
 
 
 def check_sqlite(version: str | None = None) -> Finding:

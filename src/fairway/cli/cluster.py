@@ -10,6 +10,8 @@ from fairway.cli.calling import current, talks
 from fairway.cli.moments import relative
 from fairway.cli.output import say, show_facts, show_json, show_table
 
+LINKS = {"up": "up", "store only": "through the store only"}
+
 
 @click.group(invoke_without_command=True)
 @talks
@@ -27,18 +29,27 @@ def show(answer: dict[str, Any]) -> None:
         return
     show_facts([("leader", answer.get("leader") or "nobody leads just now"), ("term", answer.get("term"))])
     say()
-    headings = ("node", "url", "version", "started", "seen")
+    headings = ("node", "role", "link to the leader", "url", "version", "started", "seen")
     show_table(headings, map(_row, answer.get("nodes") or []), "no nodes")
+    if history := answer.get("history"):
+        say()
+        show_table(("term", "leader", "elected"), map(_past, history), "")
 
 
 def _row(node: dict[str, Any]) -> tuple[object, ...]:
     return (
         node.get("name"),
+        node.get("role") or "not known",
+        LINKS.get(node.get("link") or "", ""),
         node.get("url"),
         node.get("version"),
         relative(node.get("started_at")),
         relative(node.get("seen_at")),
     )
+
+
+def _past(leader: dict[str, Any]) -> tuple[object, ...]:
+    return leader.get("term"), leader.get("name"), relative(leader.get("elected_at"))
 
 
 @cluster.command("step-down")

@@ -6,7 +6,6 @@ Exits with 1 if something is found that will not work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from fairway.cli.checks import (
     Finding,
     check_file_system,
     check_open_files,
+    check_postgres,
     check_python,
     check_space,
     check_sqlite,
@@ -24,7 +24,7 @@ from fairway.cli.checks import (
 from fairway.cli.moments import seconds_since, show_seconds
 from fairway.cli.output import COLOURS, clean, say, show_json
 from fairway.errors import FairwayError
-from fairway.places import data_directory, sqlite_file
+from fairway.places import data_directory, is_postgres, sqlite_file
 
 #: A node writes itself down every few seconds; beyond this the two clocks differ.
 CLOCK_AHEAD_SECONDS, CLOCK_BEHIND_SECONDS = 60.0, 5.0
@@ -35,7 +35,7 @@ CLOCK_AHEAD_SECONDS, CLOCK_BEHIND_SECONDS = 60.0, 5.0
 @talks
 def doctor(database: str | None) -> int:
     """Check this machine and the node, and say what to do."""
-    findings = list(examine(sqlite_file(database) if database else data_directory() / "fairway.db"))
+    findings = list(examine(database))
     if current().json:
         show_json({"findings": [finding._asdict() for finding in findings]})
     else:
@@ -51,12 +51,16 @@ def _show(finding: Finding) -> None:
         say(f"{'':19}{clean(finding.advice)}")
 
 
-def examine(database: Path) -> Iterator[Finding]:
+def examine(database: str | None) -> Iterator[Finding]:
     """Yield a finding for each check."""
     yield check_python()
-    yield check_sqlite()
-    yield check_file_system(database)
-    yield check_space(database)
+    if database and is_postgres(database):
+        yield check_postgres(database)
+    else:
+        file = sqlite_file(database) if database else data_directory() / "fairway.db"
+        yield check_sqlite()
+        yield check_file_system(file)
+        yield check_space(file)
     yield check_open_files()
     yield from check_node(lambda: current().transport().call("GET", "/cluster", timeout=5.0))
 

@@ -10,19 +10,25 @@ import click
 
 from fairway.cli.output import clean, say
 from fairway.errors import StoreUnusable
-from fairway.places import data_directory, sqlite_file
+from fairway.places import data_directory, is_postgres, postgres_address, sqlite_file
 
 MAGIC = b"SQLite format 3\0"
 
 
 @click.command()
-@click.option("--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db")
-def init(database: str | None) -> None:
-    """Create a database file, or bring an older one of ours up to date.
+@click.option(
+    "--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db or postgresql://..."
+)
+@click.option("--scheduler", metavar="NAME", help="Which of several schedulers on one database.")
+def init(database: str | None, scheduler: str | None) -> None:
+    """Create a database file or a schema, or bring an older one of ours up to date.
 
-    `fairway up` does the same by itself; this is for those who set permissions in between. A file that is
-    not Fairway's is left as it is.
+    `fairway up` does the same by itself; this is for those who set permissions in between. What is not
+    Fairway's is left as it is.
     """
+    if database and is_postgres(database):
+        say(clean(asyncio.run(_prepare(database, scheduler))))
+        return
     file = sqlite_file(database) if database else data_directory() / "fairway.db"
     existed = file.exists()
     refuse_foreign(file)
@@ -55,6 +61,25 @@ def _refuse_foreign_tables(file: Path) -> None:
     # Read-only: the store's own way to open a file turns it to WAL mode first, whoever's it is.
     with plain_errors(file), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
         check_version(opened, file)
+
+
+async def _prepare(address: str, scheduler: str | None) -> str:
+    """Prepare a schema; return what was done."""
+    from fairway.stores.postgres.connection import connect
+    from fairway.stores.postgres.migrate import migrate
+    from fairway.stores.postgres.mistakes import place_of
+    from fairway.stores.postgres.sql import check_schema
+
+    dsn, named = postgres_address(address)
+    schema = check_schema(scheduler or named)
+    connection = await connect(dsn)
+    try:
+        async with connection.transaction():
+            changed = await migrate(connection, schema)
+    finally:
+        await connection.close(timeout=5)
+    state = "was prepared" if changed else "is ready, nothing was changed"
+    return f"schema {schema} at {place_of(dsn)} {state}; start with: fairway up --database ..."
 
 
 async def _open(file: Path) -> None:

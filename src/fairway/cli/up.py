@@ -14,10 +14,15 @@ DEFAULT_LISTEN = "127.0.0.1:8899"
 
 
 @click.command()
-@click.option("--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db")
+@click.option(
+    "--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db or postgresql://..."
+)
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT", help="0: any port.")
 @executes
 @click.option("--no-worker", is_flag=True, help="The node alone.")
+@click.option("--no-lead", is_flag=True, help="Never stand for election.")
+@click.option("--advertise", metavar="URL", help="Where others reach it.  [the address it listens on]")
+@click.option("--scheduler", metavar="NAME", help="Which of the database's schedulers.  [fairway]")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go.")
 def up(
     database: str | None,
@@ -29,13 +34,19 @@ def up(
     apps: tuple[str, ...],
     async_per_slot: int,
     no_worker: bool,
+    no_lead: bool,
+    advertise: str | None,
+    scheduler: str | None,
     data_dir: Path | None,
 ) -> int:
     """Start a node and a worker on this machine; Ctrl-C stops both.
 
     Nothing else needs to run. Jobs are kept in one SQLite file, `fairway.db` in the data directory
     (--data-dir, else $FAIRWAY_HOME, else ~/.local/share/fairway) unless --database or
-    $FAIRWAY_DATABASE names another, and survive a restart.
+    $FAIRWAY_DATABASE names another file or a PostgreSQL database, and survive a restart.
+
+    Nodes on the same database are a cluster: one leads, any other takes over. To listen on an address
+    that others reach, set FAIRWAY_TOKEN to the same secret for all nodes, workers and clients.
     """
     check_listen(listen)
     check_apps(apps)
@@ -51,6 +62,9 @@ def up(
         queues=split_commas(queues),
         apps=apps,
         worker=not no_worker,
+        lead=not no_lead,
+        advertise=advertise,
+        scheduler=scheduler,
         async_per_slot=async_per_slot,
         data_dir=data_dir,
     )

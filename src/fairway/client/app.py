@@ -18,6 +18,7 @@ from fairway.client.request import JobRequest
 from fairway.client.task import AsyncTask, Task, name_of
 from fairway.errors import Conflict, InvalidRequest
 from fairway.names import check_task
+from fairway.places import without_password
 
 if TYPE_CHECKING:
     from fairway.client.channel import Channel
@@ -40,7 +41,7 @@ class Registers(Protocol):
 
 
 class App:
-    """A program's tasks. Reaches a node at *url*, or the file of *database* directly.
+    """A program's tasks. Reaches a node at *url*, or *database* directly: a file or PostgreSQL.
 
     Given neither: FAIRWAY_URL, then FAIRWAY_DATABASE, then http://127.0.0.1:8899. *queue* is where jobs of
     tasks go that name none.
@@ -84,9 +85,15 @@ class App:
             job = self.channel.submit([request])[0]
         return Handle(self, job, request.task)
 
-    async def asubmit(self, request: JobRequest[R]) -> Handle[R]:
+    async def asubmit(self, request: JobRequest[R], *, connection: Any = None) -> Handle[R]:
         """Do the same without blocking the event loop."""
-        return Handle(self, (await self.channel.asubmit([request]))[0], request.task)
+        if connection is not None:
+            from fairway.client.transaction import asubmit_inside
+
+            job = (await asubmit_inside(connection, [request], self._database_given()))[0]
+        else:
+            job = (await self.channel.asubmit([request]))[0]
+        return Handle(self, job, request.task)
 
     def submit_many(self, requests: Iterable[JobRequest[R]], *, batch: int = 5000) -> list[Handle[R]]:
         """Submit many jobs, one round trip per *batch*; each batch is accepted whole or not at all."""
@@ -170,7 +177,8 @@ class App:
         return [Handle(self, job, request.task) for job, request in zip(jobs, requests, strict=True)]
 
     def __repr__(self) -> str:
-        return f"<App {self._database_given() or self._url or DEFAULT_URL}: {len(self.tasks)} tasks>"
+        place = without_password(self._database_given() or self._url or DEFAULT_URL)
+        return f"<App {place}: {len(self.tasks)} tasks>"
 
 
 def _batches(requests: Iterable[JobRequest[R]], size: int) -> Iterator[list[JobRequest[R]]]:

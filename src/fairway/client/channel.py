@@ -1,6 +1,6 @@
 """The contract of a channel: how an App reaches its scheduler.
 
-Two implementations: `remote.py` over HTTP to any node, `direct.py` on the database file. A job is what
+Two implementations: `remote.py` over HTTP to any node, `direct.py` on the database. A job is what
 `GET /v1/jobs/{id}` shows, as a dict; a channel that does not know all of it gives `id` and `state` at least.
 Every method comes twice, blocking and awaitable: `submit` and `asubmit`.
 """

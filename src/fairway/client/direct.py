@@ -1,8 +1,9 @@
 """The channel on the database itself: submits and reads without a node in between.
 
-For programs on the scheduler's own machine. The store is asynchronous; it lives on the event loop of one
-background thread, and both blocking and awaiting callers hand their questions over to it. What only the
-leader can do (cancel, live events) goes to the leader over HTTP, at the address the database names.
+For programs on the scheduler's own machine, or with its PostgreSQL in reach. The store is asynchronous; it
+lives on the event loop of one background thread, and both blocking and awaiting callers hand their questions
+over to it. What only the leader can do (cancel, live events) goes to the leader over HTTP, at the address the
+database names.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from fairway.client.channel import Job
+from fairway.client.new_jobs import new_jobs, shown
 from fairway.client.remote import RemoteChannel
 from fairway.client.request import JobRequest
-from fairway.client.transaction import claim, new_jobs, path_of, shown
+from fairway.client.sqlite_transaction import claim, path_of
 from fairway.core.lifecycle import ENDED
-from fairway.errors import Conflict, NoLeader, NotFound, WorldError
+from fairway.errors import Conflict, FairwayError, NoLeader, NotFound, WorldError
 from fairway.ids import find_id, show
-from fairway.store import NewJob, Request, StoredJob, Submission
+from fairway.places import PostgresAddress, is_postgres, postgres_address
+from fairway.store import NewJob, Request, Store, StoredJob, Submission
 from fairway.views import job_view
-
-if TYPE_CHECKING:
-    from fairway.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -40,14 +41,14 @@ PAUSES = (0.1, 0.2, 0.4, 0.8)
 
 
 class DirectChannel:
-    """Uses one database file; its thread starts with the first call."""
+    """Uses one database, a file or PostgreSQL; its thread starts with the first call."""
 
     def __init__(self, database: str, token: str | None = None) -> None:
-        self.path = path_of(database)
+        self._place = postgres_address(database) if is_postgres(database) else path_of(database)
         self._token = token
         self._start, self._opening = threading.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
 
     def submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
         return self._ask(self._submit(requests)).result(CALL_SECONDS)
@@ -127,13 +128,11 @@ class DirectChannel:
     async def _aleader(self) -> RemoteChannel:
         return RemoteChannel(await _answer(self._ask(self._leader_url()), CALL_SECONDS), self._token)
 
-    async def _opened(self) -> SqliteStore:
+    async def _opened(self) -> Store:
         async with self._opening:  # two questions may come first at once
             if self._store is None:
-                from fairway.stores.sqlite.store import SqliteStore
-
-                store = SqliteStore(self.path)
-                await store.open()
+                store = _store_at(self._place)
+                await _patiently(store.open)
                 self._store = store
             return self._store
 
@@ -147,13 +146,26 @@ class DirectChannel:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._start:  # two threads may come first at once
             if self._loop is None:
-                claim(self.path, "apsw")
+                if isinstance(self._place, Path):
+                    claim(self._place, "apsw")
                 self._loop, self._opening = asyncio.new_event_loop(), asyncio.Lock()
                 thread = threading.Thread(
                     target=_serve, args=(self._loop,), name="fairway-direct", daemon=True
                 )
                 thread.start()
             return self._loop
+
+
+def _store_at(place: Path | PostgresAddress) -> Store:
+    if isinstance(place, Path):
+        from fairway.stores.sqlite.store import SqliteStore
+
+        return SqliteStore(place)
+    try:
+        from fairway.stores.postgres.store import PostgresStore
+    except ImportError as error:
+        raise FairwayError(f"PostgreSQL needs asyncpg: pip install 'fairway[postgres]' ({error})") from None
+    return PostgresStore(place.dsn, place.scheduler)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

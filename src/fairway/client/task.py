@@ -49,15 +49,20 @@ class Task(Generic[P, R]):
     def submit(self, *args: Any, **kwargs: Any) -> Handle[R]:
         """Ask for a job with these arguments; returns once it is durable.
 
-        With `connection=` (sqlite3 or apsw) the job is written in that connection's own transaction: it
-        exists when, and only if, the caller commits.
+        With `connection=` (docs/guide/transactions.md says which) the job is written in that connection's
+        own transaction: it exists when, and only if, the caller commits.
         """
         connection = self._take_connection(kwargs)
         return self.app.submit(self._job(args, kwargs), connection=connection)
 
-    async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    @overload
+    async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
+    @overload
+    async def asubmit(self, *args: Any, connection: Any, **kwargs: Any) -> Handle[R]: ...
+    async def asubmit(self, *args: Any, **kwargs: Any) -> Handle[R]:
         """Do the same without blocking the event loop."""
-        return await self.app.asubmit(self._job(args, kwargs))
+        connection = self._take_connection(kwargs)
+        return await self.app.asubmit(self._job(args, kwargs), connection=connection)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> JobRequest[R]:
         """Return the job these arguments would make, for `app.submit_many`."""

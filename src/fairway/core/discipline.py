@@ -11,7 +11,7 @@ conformance suite in tests/core/test_disciplines.py by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Arrival, Shape
@@ -34,8 +34,8 @@ class Served(NamedTuple):
     `behind` is the place of the job that stands behind them in their line, or None if there is none.
     """
 
-    jobs: Sequence[int]
-    places: Sequence[int]
+    jobs: list[int]
+    places: list[int]
     behind: int | None
 
 

@@ -7,7 +7,6 @@ the slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -23,8 +22,8 @@ class Lot(NamedTuple):
 
     queue: Queue
     offer: Offer
-    jobs: Sequence[int]
-    places: Sequence[int]
+    jobs: list[int]
+    places: list[int]
 
 
 def fill(world: World, now: Moment) -> None:
@@ -88,24 +87,32 @@ def _begin_one(world: World, worker: Worker, queue: Queue, offer: Offer, size: i
 
 
 def _begin_bundle(world: World, worker: Worker, queue: Queue, offer: Offer, now: Moment) -> None:
-    """Fill one slot with jobs that are short together, each chosen in its turn."""
+    """Fill one slot with jobs that are short together, each chosen in its turn.
+
+    Inside the slot those of one line follow each other, so that what happens to them is told at once.
+    """
     kind, tree = worker.kind, world.tree
     budget, room = world.timers.bundle_budget, world.timers.bundle_most
-    lots: list[Lot] = []
+    lots: dict[tuple[Queue, Shape, int], Lot] = {}
     while True:
         seconds = _estimate(world, offer.shape)
         fit = room if seconds * room <= budget else int(budget / seconds)
         if not fit:
             break
         jobs, places = tree.take(queue, offer, fit, now.wall)
-        lots.append(Lot(queue, offer, jobs, places))
+        lot = lots.get((queue, offer.shape, offer.priority))
+        if lot is None:
+            lots[queue, offer.shape, offer.priority] = Lot(queue, offer, jobs, places)
+        else:
+            lot.jobs.extend(jobs)
+            lot.places.extend(places)
         budget -= seconds * len(jobs)
         room -= len(jobs)
         found = tree.choose(kind.fits, kind.attached, now.wall) if room else None
         if found is None or kind.is_async(found[1].shape):
             break
         queue, offer = found
-    _share_slot(world, worker, lots, now)
+    _share_slot(world, worker, list(lots.values()), now)
 
 
 def _share_slot(world: World, worker: Worker, lots: list[Lot], now: Moment) -> None:

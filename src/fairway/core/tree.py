@@ -11,7 +11,7 @@ Choosing changes nothing; only `take` does. Owned by the core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from fairway.core.discipline import Discipline, Offer
@@ -116,7 +116,7 @@ class Tree:
         """Name the next job for a worker, or None; changes nothing."""
         return self._choose(self.root, fits, attached, now) if self.root.open else None
 
-    def take(self, queue: Queue, offer: Offer, most: int, now: int) -> tuple[Sequence[int], Sequence[int]]:
+    def take(self, queue: Queue, offer: Offer, most: int, now: int) -> tuple[list[int], list[int]]:
         """Begin the offered job: it leaves its line and counts against every limit above it.
 
         As long as nobody else has a turn, those behind it may begin with it, up to *most* in all. Returns

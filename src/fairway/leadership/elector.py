@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from fairway.clock import moment
@@ -39,9 +41,11 @@ class Elector:
         self._lock = lock
         self._watch = Watch(ttl)
         self.seen: Leadership | None = None  # who led when we last looked
+        #: How to wait between two looks: four times a second, unless somebody knows better.
+        self.pause: Callable[[Leadership | None], Awaitable[None]] = self._pause_briefly
 
     async def win(self) -> Reign:
-        """Return when this node has been elected; looks four times a second until then."""
+        """Return when this node has been elected; looks again and again until then."""
         while True:
             try:
                 reign = await self._stand()
@@ -50,7 +54,21 @@ class Elector:
                 reign = None
             if reign is not None:
                 return reign
-            await asyncio.sleep(self._ttl / 20)
+            await self.pause(self.seen)
+
+    async def watch(self, seconds: float | None = None) -> None:
+        """Look who leads, for so long or for ever, and do not stand."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self.pause(await self._look())
+
+    async def _look(self) -> Leadership | None:
+        try:
+            self.seen = await self._store.find_leadership()
+        except (WorldError, OSError) as error:
+            log.warning("cannot see who leads", extra={"why": str(error)})
+        return self.seen
 
     async def keep(self, reign: Reign) -> None:
         """Renew until the term is over; then return.
@@ -61,7 +79,7 @@ class Elector:
         while True:
             sent = moment().mono
             try:
-                if not await self._store.renew(reign.term, reign.holder, asleep=False):
+                if not await self._store.renew(reign.term, reign.holder, asleep=True):
                     return
                 reign.renewed(sent)
                 if self._lock is not None:  # one that won by the silence of a frozen leader has no lock yet
@@ -72,7 +90,7 @@ class Elector:
 
     async def wait_a_turn(self) -> None:
         """After a lost term: give the new leader the time to take the lock, or we would depose it at once."""
-        await asyncio.sleep(2 * self._ttl / 5)
+        await self.watch(2 * self._ttl / 5)
 
     async def resign(self, reign: Reign) -> None:
         """Give the seat back, so that a successor need not wait."""
@@ -87,6 +105,9 @@ class Elector:
         """Release the OS lock."""
         if self._lock is not None:
             self._lock.release()
+
+    async def _pause_briefly(self, seen: Leadership | None) -> None:
+        await asyncio.sleep(self._ttl / 20)
 
     async def _stand(self) -> Reign | None:
         now = moment()

@@ -15,18 +15,21 @@ from fairway import __version__
 from fairway.api.app import build_api
 from fairway.api.server import Server
 from fairway.clock import wall
-from fairway.errors import Deposed, WorldError
+from fairway.errors import Deposed, NoLeader, WorldError
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign
 from fairway.node.chores import tidy_forever
+from fairway.node.databases import NodeStore, choose_database
 from fairway.node.desk import NodeDesk
 from fairway.node.engine import Engine
 from fairway.node.feed import Feed
 from fairway.node.hosting import OwnWorker
-from fairway.node.options import NodeOptions
+from fairway.node.link import Link
+from fairway.node.options import NodeOptions, url_of
+from fairway.node.ports import Roster
+from fairway.node.relay import Relay
 from fairway.store import NodeRow
-from fairway.stores.sqlite import SqliteStore
-from fairway.stores.sqlite.locks import WorkerLocks, leader_lock
+from fairway.stores.sqlite.locks import WorkerLocks
 
 __all__ = ["Node", "NodeOptions"]
 
@@ -38,6 +41,7 @@ SETTLE_SECONDS = 0.6  # a node alone on its file leads by then
 PAUSE_MOST_SECONDS = 5.0
 NODE_SILENT_SECONDS = 30
 LOOK_AT_LOCKS_SECONDS = 0.25
+WRITE_DOWN_SECONDS = 10.0
 
 
 class Node:
@@ -48,13 +52,23 @@ class Node:
         self.options = options
         self.name = options.node_name()
         self.incarnation = secrets.token_hex(8)
-        self.path: Path = options.database_path()
-        self.store = SqliteStore(self.path)
-        self.locks = WorkerLocks(self.path)
+        self._database = choose_database(options)
+        self.path: Path | str = self._database.shown
+        self.store: NodeStore = self._database.store
+        self.locks = self._database.worker_locks
         self.feed = Feed(self.store)
+        self.link = Link(self.incarnation, options.leader_ttl, stands=options.lead, token=options.token)
+        self.relay = Relay(self.link, self.name, options.token)
+        self.roster = Roster()
+        self.linked: dict[
+            object, tuple[str, bool]
+        ] = {}  # nodes that keep a link to us, and whether they stand
+        self.reign_over = asyncio.Event()
+        self._stirred = asyncio.Event()
         self.desk = NodeDesk(self)
         self.engine: Engine | None = None
-        self.url = ""
+        self.url = ""  # where this machine reaches it
+        self.advertised = ""  # where others do
         self._server: Server | None = None
         self._elector: Elector | None = None
         self._worker: OwnWorker | None = None
@@ -68,20 +82,28 @@ class Node:
     async def start(self) -> None:
         """Open the store, serve the API, stand for election, start the worker."""
         await self.store.open()
-        self._server = Server(build_api(self.desk))
+        # Whoever has the token is no page of a browser that was led here by a foreign name.
+        hosts = ("*",) if self.options.token else ()
+        self._server = Server(build_api(self.desk, token=self.options.token, hosts=hosts))
         host, port = await self._server.start(self.options.listen)
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self.url, self.advertised = url_of(host, port), self.options.advertised(host, port)
         self._started_at = wall()
-        lock = leader_lock(self.path)
         self._elector = Elector(
-            self.store, self.incarnation, self.name, self.url, self.options.leader_ttl, lock
+            self.store,
+            self.incarnation,
+            self.name,
+            self.advertised,
+            self.options.leader_ttl,
+            self._database.lock,
         )
+        self._elector.pause = self.link.pause
         self._tasks = [
             asyncio.create_task(self._lead_forever(), name="lead"),
             asyncio.create_task(self._write_self_down(), name="node-row"),
+            asyncio.create_task(self.link.keep(), name="link"),
         ]
-        with contextlib.suppress(TimeoutError):
-            await self.until_leading(SETTLE_SECONDS)
+        with contextlib.suppress(NoLeader):
+            await self.link.until_up(SETTLE_SECONDS)
         if self.options.worker:
             self._worker = OwnWorker(self)
             await self._worker.start()
@@ -96,10 +118,12 @@ class Node:
         if self.engine is not None:
             self.engine.stop()
         await self._end_tasks()
+        await self.link.close()
         if self._server is not None:
             await self._server.stop(0.5)
-        with contextlib.suppress(WorldError):
-            await self.store.forget_node(self.incarnation)
+        if self._tasks:  # else it never came so far as to write itself down
+            with contextlib.suppress(WorldError):
+                await self.store.forget_node(self.incarnation)
         await self.store.close()
         return left
 
@@ -123,14 +147,17 @@ class Node:
 
     def no_leader_detail(self) -> str:
         """Say where things stand when this node does not lead."""
-        seen = self._elector.seen if self._elector is not None else None
-        if seen is None or seen.holder in ("", self.incarnation):
+        leader = self.link.leader
+        if leader is None:
             return "nobody leads just now; try again in a moment"
-        return f"node {self.name} stands by and what was asked needs the leader, {seen.name} at {seen.url}"
+        return (
+            f"node {self.name} stands by and what was asked needs the leader, {leader.name} at {leader.url}"
+        )
 
     def numbers(self) -> dict[str, float]:
         """Return counters and gauges for /metrics."""
         numbers: dict[str, float] = {"leading": float(self.engine is not None), "terms": float(self._terms)}
+        numbers["linked"] = float(self.link.up)
         if self.engine is not None:
             world = self.engine.core.world
             numbers |= {
@@ -148,6 +175,8 @@ class Node:
     # --- leading ---------------------------------------------------------------------------------
     async def _lead_forever(self) -> None:
         assert self._elector is not None
+        if not self.options.lead:
+            await self._elector.watch()
         pause = 0.0  # grows while the engine fails again and again
         while not self._stopping:
             await asyncio.sleep(pause)
@@ -167,6 +196,8 @@ class Node:
                 self._leading.clear()
                 self.store.stop_listening()
                 await self._elector.resign(reign)
+                self.link.lead_here(False)
+                self.reign_over.set()
             if deposed and not self._stopping:
                 await self._elector.wait_a_turn()
             if self._stepping_down:
@@ -179,7 +210,8 @@ class Node:
         with contextlib.suppress(WorldError):
             nodes = await self.store.nodes()
             if any(node.incarnation != self.incarnation and node.seen_at > recent for node in nodes):
-                await asyncio.sleep(STAND_AGAIN_SECONDS)
+                assert self._elector is not None
+                await self._elector.watch(STAND_AGAIN_SECONDS)
 
     async def _reign(self, reign: Reign) -> None:
         assert self._elector is not None
@@ -188,7 +220,10 @@ class Node:
         await engine.recover()
         self.store.listen()
         self.engine, self.feed.live = engine, True
+        self.reign_over = asyncio.Event()
         self._leading.set()
+        self.link.lead_here(True)
+        self.stir()
         log.info("leading", extra={"term": reign.term})
         async with asyncio.TaskGroup() as tasks:
             beat = tasks.create_task(self._beat(reign, engine))
@@ -210,27 +245,45 @@ class Node:
 
     async def _watch_locks(self, engine: Engine) -> None:
         """Workers of this machine whose processes are gone are known at once, by their OS locks."""
-        while True:
+        locks = self.locks
+        while locks is not None:
             try:
-                self._look_at_locks(engine)
+                self._look_at_locks(engine, locks)
             except OSError as error:  # no descriptors left, say: leases tell as well, only later
                 log.warning("the locks of workers cannot be seen", extra={"why": str(error)})
             await asyncio.sleep(LOOK_AT_LOCKS_SECONDS)
 
-    def _look_at_locks(self, engine: Engine) -> None:
+    def _look_at_locks(self, engine: Engine, locks: WorkerLocks) -> None:
         workers = engine.core.world.workers
         for incarnation in [name for name, worker in workers.items() if not worker.connected]:
-            if self.locks.is_free(incarnation):
+            if locks.is_free(incarnation):
                 engine.bury(incarnation)
-        self.locks.remove_stale(keep=workers)
+        locks.remove_stale(keep=workers)
 
     # --- being there -----------------------------------------------------------------------------
     async def _write_self_down(self) -> None:
         while True:
-            row = NodeRow(self.name, self.incarnation, self.url, __version__, self._started_at, wall())
             with contextlib.suppress(WorldError):
-                await self.store.save_node(row)
-            await asyncio.sleep(10.0)
+                await self.store.save_node(self._row())
+                if self.engine is not None:
+                    await self._look_around()
+            self._stirred.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_DOWN_SECONDS):
+                    await self._stirred.wait()
+
+    def stir(self) -> None:
+        """A node came or went, or this one leads now: look around at once."""
+        self._stirred.set()
+
+    async def _look_around(self) -> None:
+        """See which nodes there are, for the workers to know."""
+        recent = wall() - NODE_SILENT_SECONDS * 1_000_000
+        nodes = [node for node in await self.store.nodes() if node.seen_at > recent and node.url]
+        self.roster.urls = tuple(sorted(node.url for node in nodes))
+
+    def _row(self) -> NodeRow:
+        return NodeRow(self.name, self.incarnation, self.advertised, __version__, self._started_at, wall())
 
     def _handed_back(self) -> int:
         return 0 if self.engine is None else self.engine.core.world.counts.handed_back

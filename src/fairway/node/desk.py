@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway.clock import moment, wall
@@ -19,7 +20,17 @@ from fairway.core.model import SLOT, Arrival, shape_of
 from fairway.core.plan import Reply
 from fairway.core.tree import Queue
 from fairway.core.world import Worker, World
-from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerPort, WorkerView
+from fairway.desk import (
+    ClusterView,
+    Question,
+    QueueView,
+    Standing,
+    Tunnel,
+    Waiting,
+    WorkerPort,
+    WorkerView,
+)
+from fairway.desk import Reply as LeaderReply
 from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, WorldError
 from fairway.ids import show
 from fairway.node.engine import Engine, arrival_of_stored
@@ -51,6 +62,46 @@ class NodeDesk:
     def store(self) -> Store:
         return self._node.store
 
+    # --- the leader elsewhere --------------------------------------------------------------------
+    @property
+    def leads(self) -> bool:
+        return self._node.engine is not None
+
+    @property
+    def linked(self) -> bool:
+        return self._node.link.up
+
+    async def pass_on(self, question: Question, timeout: float) -> LeaderReply:
+        return await self._node.relay.pass_on(question, timeout)
+
+    async def open_tunnel(self) -> Tunnel | None:
+        return None if self.leads else await self._node.relay.open_tunnel()
+
+    def ring(self) -> None:
+        if self._node.engine is not None:
+            self._node.engine.look_again()
+        else:
+            self._node.relay.ring()
+
+    def pulse(self, node: str, stands: bool, term: int) -> AsyncIterator[bytes]:
+        engine = self._leader()
+        if engine.reign.term != term:
+            raise NoLeader(f"node {self.name} leads in term {engine.reign.term}, not {term}")
+        return self._beat(engine, node, stands)
+
+    async def _beat(self, engine: Engine, node: str, stands: bool) -> AsyncIterator[bytes]:
+        key, over = object(), self._node.reign_over
+        self._node.linked[key] = node, stands
+        self._node.stir()
+        try:
+            while self._node.engine is engine and engine.reign.trusts_itself(moment().mono):
+                yield b"%d\n" % engine.reign.term
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(engine.reign.ttl / 10):
+                        await over.wait()
+        finally:
+            del self._node.linked[key]
+
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
@@ -60,8 +111,7 @@ class NodeDesk:
             except Deposed:  # surely not written
                 pass
         accepted = await self.store.submit(submissions, wall())
-        if engine is not None:
-            engine.look_again()
+        self.ring()
         return accepted
 
     async def get_job(self, job: int) -> StoredJob:
@@ -210,6 +260,9 @@ class NodeDesk:
             leading=engine is not None,
             ready=led,
             history=history,
+            link=None if engine is not None else self._node.link.up,
+            linked=dict(self._node.linked.values()) if engine is not None else {},
+            stands=self._node.options.lead,
         )
 
     async def step_down(self) -> None:
@@ -223,7 +276,9 @@ class NodeDesk:
         engine = self._node.engine
         if engine is None:
             return Doorstep(self._node.no_leader_detail())
-        return engine.open_port()
+        port = engine.open_port()
+        port.roster = self._node.roster
+        return port
 
     def numbers(self) -> dict[str, float]:
         return self._node.numbers()

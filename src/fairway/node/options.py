@@ -9,12 +9,15 @@ import socket
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
 from fairway.places import data_directory, sqlite_file
 
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_scheduler = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_word = re.compile(r"[\x21-\x7e]{1,512}")
 
 
 @dataclass(slots=True)
@@ -30,6 +33,10 @@ class NodeOptions:
     apps: tuple[str, ...] = ()
     worker: bool = True
     async_per_slot: int = 100
+    lead: bool = True
+    advertise: str | None = None
+    token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)
+    scheduler: str | None = None
     data_dir: Path | None = None
     leader_ttl: float = field(default_factory=lambda: 5.0 * time_scale())
     timers: Timers = field(default_factory=lambda: scaled_timers(time_scale()))
@@ -46,29 +53,65 @@ class NodeOptions:
             raise InvalidRequest("slots must be 1 to 10,000", field="slots")
         if not 1 <= self.async_per_slot <= 1_000_000:
             raise InvalidRequest("async_per_slot must be 1 to 1,000,000", field="async_per_slot")
+        if self.scheduler is not None and not _scheduler.fullmatch(self.scheduler):
+            raise InvalidRequest(
+                f"{self.scheduler[:60]!r} cannot name a scheduler: small letters, digits and _, at most 40",
+                field="scheduler",
+            )
+        self.check_token()
         self.check_address()
+        self.check_advertised()
 
     def home(self) -> Path:
         """Return the data directory."""
         return data_directory(self.data_dir)
 
+    def database_address(self) -> str:
+        """Return the address as given, "" for the default file."""
+        return self.database or os.environ.get("FAIRWAY_DATABASE") or ""
+
     def database_path(self) -> Path:
-        """Return the SQLite file."""
-        address = self.database or os.environ.get("FAIRWAY_DATABASE") or ""
-        return sqlite_file(address) if address else self.home() / "fairway.db"
+        """Return the SQLite file; each scheduler has its own."""
+        address = self.database_address()
+        if address and self.scheduler:
+            raise InvalidRequest(
+                "a file holds one scheduler: name another file with --database, without --scheduler",
+                field="scheduler",
+            )
+        return sqlite_file(address) if address else self.home() / f"{self.scheduler or 'fairway'}.db"
+
+    def check_token(self) -> None:
+        """A token travels in a header, so it must be one word of ASCII. It is never shown."""
+        if self.token is not None and not _word.fullmatch(self.token):
+            raise InvalidRequest("FAIRWAY_TOKEN must be printable ASCII without spaces", field="token")
 
     def check_address(self) -> None:
-        """Only this machine's own addresses for now."""
+        """Others are let in only with a token."""
         host, colon, port = self.listen.rpartition(":")
         host = host.strip("[]") or "127.0.0.1"
         if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
             raise InvalidRequest(f"listen {self.listen!r} is not of the form HOST:PORT", field="listen")
-        if not _is_own(host):
+        if not _is_own(host) and self.token is None:
             raise InvalidRequest(
-                f"listening on {host} would open the scheduler to others, which needs tokens; "
-                "listen on 127.0.0.1",
+                f"listening on {host} would open the scheduler to others, which needs a token: "
+                "set FAIRWAY_TOKEN, the same for all nodes, workers and clients, or listen on 127.0.0.1",
                 field="listen",
             )
+
+    def check_advertised(self) -> None:
+        """Other nodes and workers must be able to use it as it is."""
+        if self.advertise is not None and not _is_plain_url(self.advertise):
+            raise InvalidRequest(
+                f"advertise {self.advertise[:200]!r} is not of the form http://host:port", field="advertise"
+            )
+
+    def advertised(self, host: str, port: int) -> str:
+        """Return where others reach this node, which listens on *host* and *port*."""
+        if self.advertise:
+            return self.advertise.rstrip("/")
+        if host in ("0.0.0.0", "::"):  # every address of this machine: its name is the best we know
+            host = socket.gethostname()
+        return url_of(host, port)
 
     def node_name(self) -> str:
         """Return the given name or one made from the host's."""
@@ -76,6 +119,21 @@ class NodeOptions:
             return self.name
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname().split(".")[0]) or "node"
         return f"{host[:48]}-{secrets.token_hex(2)}"
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL of an address."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_plain_url(url: str) -> bool:
+    """Say whether *url* is http(s)://host[:port] and nothing more."""
+    try:
+        parts = urlsplit(url)
+        bare = parts.port != 0 and parts.path in ("", "/") and not (parts.query or parts.fragment)
+    except ValueError:
+        return False
+    return bare and parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def _is_own(host: str) -> bool:

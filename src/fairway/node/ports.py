@@ -33,6 +33,13 @@ class Hosting:
     lease_seconds: float
 
 
+@dataclass(slots=True)
+class Roster:
+    """Where the cluster's nodes are reached, for workers that lose the one they came through."""
+
+    urls: tuple[str, ...] = ()
+
+
 class Port:
     """One worker connection of a leader."""
 
@@ -51,6 +58,8 @@ class Port:
         self._filled = asyncio.Event()
         self._open = True
         self.incarnation = ""  # until its hello
+        self.roster = Roster()
+        self._told: tuple[str, ...] = ()
 
     async def receive(self, message: wire.FromWorker) -> None:
         """Turn a worker's message into an event."""
@@ -64,6 +73,8 @@ class Port:
                 await self._inbox.put_patiently(event, len(results))
             case wire.Beat(holds, facts):
                 self._inbox.put(happened.Renewed(self.incarnation, holds, {"facts": facts} if facts else {}))
+                if self.roster.urls != self._told:
+                    self._welcome()
             case wire.HandBack(attempts):
                 await self._inbox.put_patiently(
                     happened.HandedBack(self.incarnation, attempts), len(attempts)
@@ -119,16 +130,25 @@ class Port:
         if older is not None:
             older.close()
         self._ports[spec.incarnation] = self
-        hosting = self._hosting
-        self.send(
-            wire.Welcome(
-                wire.PROTOCOL, hosting.term, hosting.node, hosting.beat_seconds, hosting.lease_seconds
-            )
-        )
+        self._welcome()
         about = {"facts": hello.facts, "version": hello.version}
         self._inbox.put(
             happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
             len(hello.results) + 1,
+        )
+
+    def _welcome(self) -> None:
+        """Tell the worker how to live here, and which nodes there are; again when those have changed."""
+        hosting, self._told = self._hosting, self.roster.urls
+        self.send(
+            wire.Welcome(
+                wire.PROTOCOL,
+                hosting.term,
+                hosting.node,
+                hosting.beat_seconds,
+                hosting.lease_seconds,
+                list(self._told),
+            )
         )
 
 

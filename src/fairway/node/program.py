@@ -51,6 +51,9 @@ async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
     except CannotImport as error:
         await node.stop()
         raise FairwayError(explain_import(options.apps, error)) from None
+    except (FairwayError, OSError):  # the database or the address: what it says is all there is to say
+        await node.stop()
+        raise
     for line in _greeting(node):
         announce(line)
     failure = await _until_stopped_or_failed(node, stop)

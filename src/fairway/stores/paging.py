@@ -72,7 +72,7 @@ def read_cursor(text: str | None, sort: str) -> Position | None:
         return None
     position = _decode(text)
     right_kind = isinstance(position.key, str) == (read_sort(sort).column == "queue")
-    fits = isinstance(position.key, str) or abs(position.key) <= _biggest
+    fits = "\0" not in position.key if isinstance(position.key, str) else abs(position.key) <= _biggest
     if not (right_kind and fits and position.sort == sort.lstrip("+") and 0 <= position.id <= _biggest):
         raise _bad()
     return position

@@ -116,13 +116,17 @@ class Goodbye(Message, tag="goodbye", frozen=True):
 
 # --- node → worker -----------------------------------------------------------------------------------
 class Welcome(Message, tag="welcome", frozen=True):
-    """You are in. How often to beat, how long a lease lasts."""
+    """You are in. How often to beat, how long a lease lasts, and where else the cluster can be reached.
+
+    It comes again when *nodes* has changed.
+    """
 
     protocol: int
     term: int
     node: str
     beat_seconds: float
     lease_seconds: float
+    nodes: list[str] = []
 
 
 class Begin(Message, tag="begin", frozen=True):

@@ -3,8 +3,8 @@
 Its duties:
 
 1. Start the adapters, and learn from them which tasks there are.
-2. Keep connected to a node: try again for ever, with a growing pause; at each connection say who it is,
-   what it holds and what it has finished but was not thanked for.
+2. Keep connected to a node, whichever answers: try again for ever, with a growing pause; at each connection
+   say who it is, what it holds and what it has finished but was not thanked for.
 3. Beat, naming every attempt it holds.
 4. Give begun attempts to their adapters, each (job, attempt) at most once in its life; stop those it is
    told to stop; drop what an older term sends.
@@ -23,7 +23,7 @@ import inspect
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,18 +82,21 @@ class Agent:
         adapters: Sequence[Adapter],
         connect: Connect,
         warden: Warden,
+        learn: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
         self.identity, self.capacity, self.warden = identity, capacity, warden
         self.tasks: list[Task] = []
         self.connected = asyncio.Event()
         self._adapters = {adapter.name: adapter for adapter in adapters}
         self._connect = connect
+        self._learn = learn  # told where else the cluster can be reached
         self._facts = lasting_facts() | capacity.facts
         self._outbox = Outbox()
         self._held: dict[Key, Adapter] = {}
         self._memory = Memory()
         self._term = 0
         self._beat_seconds = 2.0
+        self._nodes = 0  # how many it could go to
         self._closing = False
         self._transport: Transport | None = None
         self._leaving = False
@@ -174,7 +177,7 @@ class Agent:
             tags=list(self.capacity.tags),
             queues=list(self.capacity.queues),
             async_per_slot=self.capacity.async_per_slot,
-            facts=self._facts | passing_facts(),
+            facts=self._facts | self._passing_facts(),
             holds=[held for held in self._holds() if held[:2] not in told],
             results=results,
             predecessor=self.identity.predecessor,
@@ -202,7 +205,10 @@ class Agent:
             await asyncio.sleep(self._beat_seconds)
             if self._left.is_set():  # a goodbye is the last word
                 return
-            await transport.send([Beat(self._holds(), passing_facts())])
+            await transport.send([Beat(self._holds(), self._passing_facts())])
+
+    def _passing_facts(self) -> dict[str, Any]:
+        return passing_facts() | {"nodes": self._nodes}
 
     def _holds(self) -> list[Held]:
         """Name what runs and what has ended without the node knowing: both are still ours."""
@@ -226,7 +232,14 @@ class Agent:
             elif isinstance(message, Stop):
                 self._stop(message)
             else:
-                self._beat_seconds = message.beat_seconds
+                self._heed(message)
+
+    def _heed(self, welcome: Welcome) -> None:
+        """Beat as often as we are told, and know where to go when this node is gone."""
+        self._beat_seconds = welcome.beat_seconds
+        if welcome.nodes and self._learn is not None:
+            self._learn(welcome.nodes)
+            self._nodes = len(welcome.nodes)
 
     def _begin(self, assignments: Sequence[Assignment]) -> None:
         keys = [assignment[:2] for assignment in assignments]

@@ -17,7 +17,7 @@ from fairway.adapters.python.adapter import PythonAdapter
 from fairway.adapters.python.link import CannotImport as CannotImport
 from fairway.worker.agent import Agent, Capacity
 from fairway.worker.identity import take_identity
-from fairway.worker.socket_transport import connector
+from fairway.worker.socket_transport import Connector
 from fairway.worker.transport import Connect
 from fairway.worker.warden import Warden
 
@@ -37,6 +37,7 @@ class WorkerOptions:
     async_per_slot: int = 100
     data_dir: Path | None = None
     grace_seconds: float = GRACE_SECONDS
+    token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)
 
 
 def build_agent(options: WorkerOptions, connect: Connect) -> Agent:
@@ -45,7 +46,8 @@ def build_agent(options: WorkerOptions, connect: Connect) -> Agent:
     warden = Warden(inherit=() if identity.lock_fd is None else (identity.lock_fd,))
     adapters = build_adapters(options, warden)
     capacity = Capacity(options.slots, tuple(options.tags), tuple(options.queues), options.async_per_slot)
-    return Agent(identity, capacity, adapters, connect, warden)
+    learn = connect.learn if isinstance(connect, Connector) else None
+    return Agent(identity, capacity, adapters, connect, warden, learn)
 
 
 def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
@@ -58,7 +60,7 @@ def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
 
 async def run_worker(options: WorkerOptions) -> int:
     """Be a worker until a signal comes; return the exit code."""
-    agent = build_agent(options, connector(options.join))
+    agent = build_agent(options, Connector(options.join, options.token))
     try:
         await agent.start()
     except CannotImport as error:

@@ -1,9 +1,13 @@
-"""A connection to a node over a WebSocket: one message a frame, msgpack in binary frames."""
+"""A connection to a node over a WebSocket: one message a frame, msgpack in binary frames.
+
+A worker knows several nodes: those it was given, and those the cluster told it of. It tries them in turn, so
+that the end of the one it joined through costs it a moment and none of its jobs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -13,7 +17,23 @@ from websockets.exceptions import WebSocketException
 from fairway.wire.messages import MOST_BYTES, FromWorker, ToWorker
 from fairway.worker.transport import Disconnected
 
-OPEN_SECONDS = 5.0
+
+class Keepalive(TypedDict):
+    """How an open WebSocket is watched."""
+
+    open_timeout: float
+    close_timeout: float
+    ping_interval: float
+    ping_timeout: float
+
+
+#: A node that vanished without a word must be noticed with time left, of a lease of 10 s, to try two others.
+KEEPALIVE: Keepalive = {
+    "open_timeout": 2.0, "close_timeout": 1.0, "ping_interval": 2.0, "ping_timeout": 4.0,
+}  # fmt: skip
+#: More nodes than this need not be known.
+MOST_NODES = 100
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
@@ -50,28 +70,52 @@ class SocketTransport:
             return
 
 
-def connector(urls: Sequence[str]) -> Callable[[], Awaitable[SocketTransport]]:
-    """Return a way to connect that tries one URL after the other, a new one at each call."""
-    addresses = [address_of(url) for url in urls]
-    turn = count()
+class Connector:
+    """Opens connections to the nodes it knows, a new one at each call: those given, then those learned."""
 
-    async def open_one() -> SocketTransport:
-        address = addresses[next(turn) % len(addresses)]
-        try:
-            # No compression: results are small, and it would cost more than all the rest of a job.
-            connection = await connect(
-                address,
-                max_size=MOST_BYTES,
-                open_timeout=OPEN_SECONDS,
-                close_timeout=1.0,
-                compression=None,
-                proxy=None,
-            )
-        except (WebSocketException, OSError, TimeoutError) as error:
-            raise Disconnected(f"{address}: {error}") from error
-        return SocketTransport(connection)
+    def __init__(self, given: Sequence[str], token: str | None = None) -> None:
+        self._given = [address_of(url) for url in given]
+        self._learned: list[str] = []
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._turn = 0
 
-    return open_one
+    def learn(self, urls: Sequence[str]) -> None:
+        """The cluster says where else it can be reached."""
+        self._learned = [address_of(url) for url in urls[:MOST_NODES]]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Every address known, each once."""
+        return list(dict.fromkeys([*self._given, *self._learned]))
+
+    async def __call__(self) -> SocketTransport:
+        """Try the next one; raises Disconnected if it does not answer."""
+        addresses = self.addresses
+        address = addresses[self._turn % len(addresses)]
+        self._turn += 1
+        return await open_transport(address, self._headers)
+
+
+def connector(urls: Sequence[str], token: str | None = None) -> Connector:
+    """Return a way to connect to one of these nodes."""
+    return Connector(urls, token)
+
+
+async def open_transport(address: str, headers: Mapping[str, str]) -> SocketTransport:
+    """Open one WebSocket; raises Disconnected if it cannot."""
+    try:
+        # No compression: results are small, and it would cost more than all the rest of a job.
+        connection = await connect(
+            address,
+            additional_headers=headers,
+            max_size=MOST_BYTES,
+            compression=None,
+            proxy=None,
+            **KEEPALIVE,
+        )
+    except (WebSocketException, OSError, TimeoutError) as error:
+        raise Disconnected(f"{address}: {error}") from error
+    return SocketTransport(connection)
 
 
 def address_of(url: str) -> str:

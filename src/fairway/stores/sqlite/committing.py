@@ -20,9 +20,7 @@ import msgspec
 from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, News, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
-from fairway.stores.sqlite.connection import fetch, transaction
-from fairway.stores.sqlite.reading import find_jobs
-from fairway.stores.sqlite.rows import (
+from fairway.stores.rows import (
     CODES,
     Row,
     begun_from,
@@ -31,8 +29,11 @@ from fairway.stores.sqlite.rows import (
     rules_from,
     tags_text,
 )
+from fairway.stores.sqlite.connection import fetch, transaction
+from fairway.stores.sqlite.inserting import insert_submissions
+from fairway.stores.sqlite.reading import find_jobs
 from fairway.stores.sqlite.sql import SQL
-from fairway.stores.sqlite.submitting import Inserted, insert_submissions
+from fairway.stores.submitting import Inserted
 from fairway.stores.telling import ended_attempts, told, without
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -156,7 +157,7 @@ def _move_key(connection: apsw.Connection, edit: Edit, queue: str, unique: str) 
 
 
 def _claim(connection: apsw.Connection, queue: str, unique: str, job: int) -> bool:
-    [(holder,)] = fetch(connection, SQL["claim_key"], (queue, unique, job))
+    [(_, _, holder)] = fetch(connection, SQL["claim_key"], (queue, unique, job))
     return bool(holder == job)
 
 

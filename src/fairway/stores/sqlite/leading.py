@@ -8,12 +8,9 @@ from fairway.store import Leadership
 from fairway.stores.sqlite.connection import fetch, transaction
 from fairway.stores.sqlite.reading import find_leadership
 from fairway.stores.sqlite.sql import SQL
-from fairway.stores.sqlite.submitting import REQUEST_SECONDS
+from fairway.stores.submitting import REQUEST_SECONDS
+from fairway.stores.tidying import EVENT_SECONDS, NODE_SECONDS
 from fairway.times import MICRO
-
-EVENT_SECONDS = 86_400
-EVENT_BYTES = 1 << 30
-NODE_SECONDS = 3_600
 
 
 def elect(

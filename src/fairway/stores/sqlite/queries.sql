@@ -4,14 +4,24 @@
 
 -- === submit ===
 
+-- name: reserve_request
+-- Returns a row to whoever asks this first.
+INSERT INTO request (key, digest, ids, created_at)
+VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (key) DO UPDATE
+   SET digest = excluded.digest, ids = excluded.ids, created_at = excluded.created_at
+ WHERE request.created_at <= ?5
+RETURNING key
+
 -- name: find_request
 SELECT digest, ids
   FROM request
- WHERE key = ?1 AND created_at > ?2
+ WHERE key = ?1
 
 -- name: save_request
-INSERT OR REPLACE INTO request (key, digest, ids, created_at)
-VALUES (?1, ?2, ?3, ?4)
+UPDATE request
+   SET ids = ?2
+ WHERE key = ?1
 
 -- name: find_taken_ids
 -- Which of these ids belong to a job already. Ids are drawn at random, so two makers may meet.
@@ -30,7 +40,7 @@ SELECT job
 INSERT INTO claim (scope, key, job)
 VALUES (?1, ?2, ?3)
 ON CONFLICT (scope, key) DO UPDATE SET job = claim.job
-RETURNING job
+RETURNING scope, key, job
 
 -- name: insert_job
 INSERT INTO job (

@@ -9,8 +9,8 @@ import msgspec
 
 from fairway.core.plan import Begun, News
 from fairway.store import Leadership, LiveAttempt, LogLine, NodeRow, NumberedEvent, StoredJob, Taken
+from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.connection import fetch
-from fairway.stores.sqlite.rows import Row, begun_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.telling import numbered
 

@@ -33,10 +33,11 @@ from fairway.stores.sqlite import committing, leading, reading
 from fairway.stores.sqlite import search as searching
 from fairway.stores.sqlite.bell import Bell, ring
 from fairway.stores.sqlite.connection import fetch, open_reader, open_writer, transaction
+from fairway.stores.sqlite.inserting import insert_submissions
 from fairway.stores.sqlite.migrate import migrate
 from fairway.stores.sqlite.sql import SQL
-from fairway.stores.sqlite.submitting import insert_submissions
 from fairway.stores.sqlite.threads import ConnectionThreads
+from fairway.stores.tidying import EVENT_BYTES
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class SqliteStore:
 
     kind = "sqlite"
 
-    def __init__(self, path: Path | str, *, event_bytes: int = leading.EVENT_BYTES) -> None:
+    def __init__(self, path: Path | str, *, event_bytes: int = EVENT_BYTES) -> None:
         self.path = Path(path)
         self._event_bytes = event_bytes
         self._writer: ConnectionThreads | None = None

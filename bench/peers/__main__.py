@@ -1,0 +1,7 @@
+"""Run the benchmark."""
+
+import sys
+
+from bench.peers.run import main
+
+sys.exit(main())

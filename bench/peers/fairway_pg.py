@@ -1,0 +1,149 @@
+"""Fairway on PostgreSQL: one node with a worker of two slots, submitted to in both ways.
+
+`fairway` submits over HTTP at the node; `fairway-direct` is a Python client on the database itself, whose
+jobs the leader takes in when its doorbell rings. Everything else is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.fairway_side import lean_client, sample
+from bench.machine import ROOT
+from bench.node import QUEUE, Node, node_on
+from bench.peers.peer import watch_idle
+from bench.peers.program import CALL_SECONDS, PROGRAMS
+from bench.peers.server import Database, Server
+from bench.peers.side import Side, Submitted, timed
+
+
+@dataclass(frozen=True)
+class Fairway:
+    """Fairway, by one way of submitting."""
+
+    name: str
+    direct: bool
+    server: Server
+    keeps: str = "keeps every job with its outcome"
+    durable: bool = True
+    ways: Sequence[int] = (1, 32)
+
+    @contextlib.contextmanager
+    def fresh(self) -> Iterator[FairwayQueue]:
+        kind = DirectQueue if self.direct else FairwayQueue
+        with (
+            tempfile.TemporaryDirectory(prefix="fairway-bench-") as home,
+            self.server.database() as database,
+            contextlib.ExitStack() as stack,
+        ):
+            yield kind(database, Path(home), stack)
+
+
+def fairway_sides(server: Server) -> list[Side]:
+    return [Fairway("fairway", False, server), Fairway("fairway-direct", True, server)]
+
+
+class FairwayQueue:
+    """A node on a fresh database, started when it is first needed; its queue is paused while it is filled."""
+
+    def __init__(self, database: Database, home: Path, stack: contextlib.ExitStack) -> None:
+        self.database, self._home, self._stack = database, home, stack
+        self._started: Node | None = None
+
+    @property
+    def node(self) -> Node:
+        if self._started is None:
+            self._started = self._stack.enter_context(node_on(self.database.dsn, self._home))
+        return self._started
+
+    def fill(self, jobs: int) -> Submitted:
+        self.node.pause(True)
+        return timed(jobs, lambda: self.node.submit("nothing", jobs))
+
+    def single(self, jobs: int, callers: int) -> Submitted:
+        self.node.pause(True)
+        result = lean_client(self.node, jobs, callers)
+        if result["statuses"] != {"201": jobs}:
+            raise RuntimeError(f"expected {jobs} times 201, got {result['statuses']}")
+        return Submitted(jobs, result["seconds"], result["cpu_seconds"])
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        self.node.pause(False)
+        yield
+
+    def left(self) -> int:
+        return int(self.database.ask("SELECT count(*) FROM fairway.job"))
+
+    def is_empty(self) -> bool:
+        return not self.database.ask("SELECT EXISTS (SELECT 1 FROM fairway.job)")
+
+    def check(self, jobs: int) -> str:
+        ended = int(self.database.ask("SELECT count(*) FROM fairway.ended WHERE state = 2"))
+        if ended != jobs:
+            raise RuntimeError(f"{jobs} jobs left the queue, but {ended} are kept as succeeded")
+        return "seen in its table"
+
+    def latency(self, samples: int) -> Sequence[float]:
+        def begin() -> int:
+            job = self.node.call("POST", "/v1/jobs", {"task": "stamp", "queue": QUEUE})
+            ended = self.node.call("GET", f"/v1/jobs/{job['id']}?wait=10s")
+            return int(ended["outcome"]["value"])
+
+        return sample(begin, samples)
+
+    def settle(self) -> None:
+        self.database.settle()
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        return self.node.cost().cpu_seconds, self.database.server.cpu_seconds()
+
+    def log_statements(self) -> None:
+        self.database.log_statements()
+
+    def watch_idle(self, seconds: float) -> tuple[float, float] | None:
+        return watch_idle(self.database, seconds)
+
+
+class DirectQueue(FairwayQueue):
+    """The same, submitted to by a Python client on the database, in a process of its own."""
+
+    def fill(self, jobs: int) -> Submitted:
+        self.node.pause(True)
+        return Submitted(jobs, *self._call("fill", jobs))
+
+    def single(self, jobs: int, callers: int) -> Submitted:
+        self.node.pause(True)
+        return Submitted(jobs, *self._call("single", jobs, callers))
+
+    def latency(self, samples: int) -> Sequence[float]:
+        found: list[float] = self._call("latency", samples)
+        return found
+
+    def _call(self, *words: object) -> Any:
+        settings = {
+            "FAIRWAY_DATABASE": self.database.dsn,
+            "BENCH_ADDRESS": self.database.dsn,
+            "BENCH_WITNESS": os.devnull,
+            "PYTHONPATH": f"{PROGRAMS}{os.pathsep}{ROOT}",
+        }
+        environment = {name: value for name, value in os.environ.items() if name != "FAIRWAY_URL"}
+        answer = subprocess.run(
+            [sys.executable, str(PROGRAMS / "fairway_program.py"), *map(str, words)],
+            env={**environment, **settings},
+            cwd=ROOT,
+            capture_output=True,
+            timeout=CALL_SECONDS,
+        )
+        if answer.returncode:
+            raise RuntimeError(f"the direct client failed:\n{answer.stderr.decode(errors='replace')[-3000:]}")
+        return json.loads(answer.stdout.splitlines()[-1])

@@ -1,0 +1,114 @@
+"""Measures one side; every side by the same clock.
+
+A drain begins with the whole backlog there and the workers connected. The clock starts when the first jobs
+are done (`WARM_UP` of them, so that every runtime is warm) and stops when the last is, seen from outside in
+the database; what was done before the clock started is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bench.peers.side import Queue, Side
+from bench.rows import Row, percentiles
+from bench.wait import until
+
+WARM_UP = 200
+DRAIN_SECONDS = 900.0
+SETTLE_IDLE_SECONDS = 3.0
+
+
+class Drained(NamedTuple):
+    """One drain: how fast the backlog went in and out, and the CPU a job took in workers and server."""
+
+    submitted: float
+    drained: float
+    worker_micros: float
+    server_micros: float
+    checked: str
+
+
+def drain(side: Side, jobs: int, limit_seconds: float = DRAIN_SECONDS) -> Drained:
+    """Time a backlog of no-ops and the bulk submit that made it."""
+    with side.fresh() as queue:
+        submitted = queue.fill(jobs + WARM_UP)
+        queue.settle()
+        with queue.working():
+            first, started, cpu_before = first_done(queue, jobs)
+            last = last_done(queue, limit_seconds, every=min(0.05, jobs / 2e6))
+            seconds, cpu = time.perf_counter() - started, queue.cpu_seconds()
+        done = first - last
+        checked = queue.check(jobs + WARM_UP) if last == 0 else f"stopped after {limit_seconds:g} s"
+        workers, server = ((cpu[each] - cpu_before[each]) / done * 1e6 for each in (0, 1))
+        return Drained(submitted.rate, done / seconds, workers, server, checked)
+
+
+def first_done(queue: Queue, jobs: int) -> tuple[int, float, tuple[float, float]]:
+    """Wait until the warm-up is done; return what is left then, when that was, and the CPU used till then."""
+    deadline = time.monotonic() + 60
+    while True:
+        looked = time.perf_counter()
+        left = queue.left()
+        if left <= jobs:
+            return left, looked, queue.cpu_seconds()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no job was done in 60 s; {left} are left")
+        # A count of a long backlog is work for the server: never more than a third of its time.
+        time.sleep(max(0.005, 2 * (time.perf_counter() - looked)))
+
+
+def last_done(queue: Queue, limit_seconds: float, every: float) -> int:
+    """Wait for the end of the backlog, or of patience; return what is left then."""
+    try:
+        until(queue.is_empty, "the drain", timeout=limit_seconds, every=every)
+        return 0
+    except TimeoutError:
+        return queue.left()
+
+
+def drain_note(side: Side, runs: list[Drained], jobs: int) -> str:
+    """Say what a reader of a drain must know."""
+    workers, server = min(run.worker_micros for run in runs), min(run.server_micros for run in runs)
+    return (
+        f"backlog {jobs:,}; CPU a job: workers {workers:.0f} µs, server {server:.0f} µs; {side.keeps}; "
+        f"{runs[-1].checked}"
+    )
+
+
+def single(side: Side, jobs: int) -> Iterator[Row]:
+    """Time single submits with nothing executing: one caller, then many."""
+    for callers in side.ways:
+        with side.fresh() as queue:
+            count = jobs if callers == 1 else jobs // callers * callers * 3
+            taken = queue.single(count, callers)
+            if queue.left() != count:
+                raise RuntimeError(f"{count} jobs were submitted, but the database shows {queue.left()}")
+        name = "one caller" if callers == 1 else f"{callers} callers"
+        note = f"client CPU {taken.cpu_seconds / count * 1e6:.0f} µs a job"
+        yield Row(f"single submit, {name}", side.name, taken.rate, "jobs/s", note)
+
+
+def latency(side: Side, samples: int) -> Iterator[Row]:
+    """Time from the submit call to the first line of the task, with nothing else to do."""
+    with side.fresh() as queue, queue.working():
+        milliseconds = queue.latency(samples)
+    yield from percentiles("idle latency, submit to first line", side.name, milliseconds)
+
+
+def idle(side: Side, seconds: float) -> Iterator[Row]:
+    """Count what two idle workers cost: statements that reach the database, and CPU."""
+    with side.fresh() as queue:
+        queue.log_statements()
+        with queue.working():
+            time.sleep(SETTLE_IDLE_SECONDS)
+            before, started = queue.cpu_seconds(), time.perf_counter()
+            seen = queue.watch_idle(seconds)
+            taken, after = time.perf_counter() - started, queue.cpu_seconds()
+    workers, server = ((after[each] - before[each]) / taken * 1000 for each in (0, 1))
+    if seen is not None:
+        note = f"{seen[1]:.2f} transactions/s; over {seconds:g} s"
+        yield Row("idle: statements", side.name, seen[0], "1/s", note, True)
+    note = f"workers {workers:.1f}, server {server:.1f}"
+    yield Row("idle: CPU", side.name, workers + server, "ms/s", note, True)

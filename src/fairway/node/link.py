@@ -1,0 +1,162 @@
+"""A node's link to the leader: who leads, and whether its node is reached from here.
+
+A node that does not lead keeps one call open to the leader's, which sends its pulse there several times a
+TTL for as long as it trusts itself. While the pulse is heard, the store need not be asked for the leader's
+beat more than twice a TTL, so that an idle cluster asks its database next to nothing; once it falls silent or
+the connection breaks, the beat is read at once and then twenty times a TTL. The link decides nothing: who
+leads is written in the store, and a node without a link works through the store alone.
+
+Owned by one node; told by its elector what the store says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from urllib.parse import urlencode, urlsplit
+
+from fairway.client.async_http import AsyncConnections
+from fairway.errors import FairwayError, NoLeader
+from fairway.store import Leadership
+
+OPEN_SECONDS = 3.0
+
+
+class Link:
+    """This node's view of the leader, if that is another node."""
+
+    def __init__(
+        self, incarnation: str, ttl: float, *, stands: bool = True, token: str | None = None
+    ) -> None:
+        self.leader: Leadership | None = None
+        self.up = False
+        self.here = False  # this node leads itself
+        self._incarnation, self._stands, self._token = incarnation, stands, token
+        self._ttl = ttl
+        self._news = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._connections: tuple[str, AsyncConnections] | None = None
+
+    # --- what is known -----------------------------------------------------------------------------
+    def see(self, seen: Leadership | None) -> None:
+        """Take in what the store says."""
+        other = seen if seen and seen.url and seen.holder not in ("", self._incarnation) else None
+        if not _same(other, self.leader):
+            self.leader, self.up = other, False
+            self._tell()
+
+    def lead_here(self, here: bool) -> None:
+        """This node has begun to lead, or ended."""
+        self.here = here
+        self.leader, self.up = None, False
+        self._tell()
+
+    async def pause(self, seen: Leadership | None) -> None:
+        """Wait until the store should be asked again: the elector's pace."""
+        self.see(seen)
+        if not self.up:
+            await asyncio.sleep(self._ttl / 20)
+            return
+        self._lost.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._ttl / 5):
+                await self._lost.wait()
+
+    async def until_up(self, seconds: float) -> Leadership:
+        """Return the leader once its node is reached; NoLeader when the time is over, or it is us."""
+        await self._until(lambda: self.up or self.here, seconds)
+        if self.up and self.leader is not None:
+            return self.leader
+        raise NoLeader(self.why_not())
+
+    async def until_known(self, seconds: float) -> Leadership | None:
+        """Return the leader once there is one, reached or not; None if it is us."""
+        await self._until(lambda: self.leader is not None or self.here, seconds)
+        if self.leader is None and not self.here:
+            raise NoLeader(self.why_not())
+        return self.leader
+
+    async def until_other_than(self, leader: Leadership) -> None:
+        """Return when somebody else leads, or nobody does."""
+        while _same(self.leader, leader):
+            await self._news.wait()
+
+    def why_not(self) -> str:
+        """Say why the leader cannot be asked from here."""
+        if self.leader is None:
+            return "nobody leads just now; try again in a moment"
+        return f"this node does not reach the leader, {self.leader.name} at {self.leader.url}"
+
+    # --- keeping it --------------------------------------------------------------------------------
+    async def keep(self) -> None:
+        """Hold a call open to whoever leads, for ever."""
+        while True:
+            leader = self.leader
+            if leader is None:
+                await self._news.wait()
+                continue
+            with suppress(OSError, ValueError, FairwayError, StopAsyncIteration):
+                await self._listen(leader)
+            if _same(self.leader, leader):
+                self._set_up(False)
+                await asyncio.sleep(self._ttl / 20)
+            else:
+                await self.close()  # those who still wait for the old leader hear that it is over
+
+    async def _listen(self, leader: Leadership) -> None:
+        """Hear the leader's pulse until it stops or somebody else leads."""
+        stands = "true" if self._stands else "false"
+        query = urlencode({"node": self._incarnation, "stands": stands, "term": leader.term})
+        silence = self._ttl / 4
+        connections = self.connections(leader)
+        stream = connections.stream(f"/v1/cluster/pulse?{query}", bearer(self._token), silence)
+        patience = OPEN_SECONDS
+        async with aclosing(stream) as pulse:  # type: ignore[type-var]
+            while _same(self.leader, leader):
+                async with asyncio.timeout(patience):
+                    await anext(pulse)
+                patience = silence
+                if _same(self.leader, leader):
+                    self._set_up(True)
+
+    def connections(self, leader: Leadership) -> AsyncConnections:
+        """Return the connections to the leader's node, kept until another one leads."""
+        if self._connections is None or self._connections[0] != leader.url:
+            self._connections = leader.url, AsyncConnections(urlsplit(leader.url))
+        return self._connections[1]
+
+    async def close(self) -> None:
+        """Close what is open; it can be used again."""
+        if self._connections is not None:
+            (_, connections), self._connections = self._connections, None
+            await connections.close()
+
+    def _set_up(self, up: bool) -> None:
+        if up != self.up:
+            self.up = up
+            self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+        if not self.up:
+            self._lost.set()
+
+    async def _until(self, fact: Callable[[], bool], seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not fact():
+                    await self._news.wait()
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    """Return the header that carries the cluster's token."""
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _same(one: Leadership | None, other: Leadership | None) -> bool:
+    """Say whether both are the same reign; the beat does not matter."""
+    if one is None or other is None:
+        return one is other
+    return (one.term, one.holder) == (other.term, other.holder)

@@ -1,0 +1,205 @@
+"""The leader's commit: one transaction, fenced by the term, whole or not at all.
+
+Each kind of record is one statement over arrays. A fence that does not hold shows as a count that is too
+small; then the core is wrong about the world, everything is rolled back and the leader resigns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+
+from fairway.core.plan import Batch, Begin, Begun, Edit, End, Resolve, Return, Revive
+from fairway.errors import Deposed
+from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.postgres.connection import Connection
+from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.scribe import Scribe
+from fairway.stores.rows import (
+    CODES,
+    Row,
+    begun_from,
+    losses_blob,
+    rules_blob,
+    rules_from,
+    stored_from,
+    tags_text,
+)
+from fairway.stores.submitting import Inserted
+from fairway.stores.telling import ended_attempts, told, without
+
+#: How long a key that somebody's open transaction claims is waited for, when it is the leader who waits.
+KEY_SECONDS = 0.3
+
+Sql = Mapping[str, str]
+
+
+async def commit(
+    connection: Connection,
+    sql: Sql,
+    batch: Batch,
+    submissions: Sequence[Submission],
+    now: int,
+    scribe: Scribe,
+) -> Receipt:
+    """Write everything inside the transaction that has checked the term, or raise Deposed."""
+    inserted = await _insert(connection, sql, submissions, now)
+    asked = {job.id for submission in submissions for job in submission.jobs}
+    refused = frozenset(asked - inserted.stored)
+    await _end(connection, sql, batch.ends)
+    await _return(connection, sql, batch.returns)
+    for edit in batch.edits:
+        if edit.job not in refused:
+            await _edit(connection, sql, edit)
+    drops = [drop for drop in batch.drops if drop.job not in refused]
+    await _run(connection, sql, "drop_jobs", [(one.job, CODES[one.state], *one[2:]) for one in drops])
+    revived = await _revive(connection, sql, batch.revives)
+    resolved = await _resolve(connection, sql, batch.resolves)
+    await _flag(connection, sql, batch)
+    begun = await _begin(connection, sql, without(batch.begins, refused))
+    await _save_queues(connection, sql, batch)
+    if batch.taken:
+        await connection.execute(sql["delete_arrivals"], batch.taken)
+    news = told(batch, begun, refused, revived, resolved, now)
+    number = await scribe.write(connection, sql, news, now)
+    return Receipt(
+        begun, inserted.accepted, sorted(refused), revived, resolved, news, number, bool(inserted.redrawn)
+    )
+
+
+async def _insert(connection: Connection, sql: Sql, submissions: Sequence[Submission], now: int) -> Inserted:
+    if not submissions:
+        return Inserted()
+    return await insert_submissions(connection, sql, submissions, now, arrivals=False)
+
+
+async def _run(connection: Connection, sql: Sql, name: str, rows: Sequence[Row]) -> None:
+    """Run a fenced statement over many rows, each of which must change one."""
+    if rows:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        _check(name, len(rows), await connection.execute(sql[name], *columns))
+
+
+def _check(name: str, asked: int, status: str) -> None:
+    missing = asked - int(status.rpartition(" ")[2])
+    if missing:
+        raise Deposed(f"{missing} of {asked} records of {name} did not find their job as planned")
+
+
+async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
+    if not ends:
+        return
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
+        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
+    jobs, numbers, columns = _grouped(groups)
+    _check("end_jobs", len(jobs), await connection.execute(sql["end_jobs"], jobs, numbers, *columns))
+    keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
+    if keys:
+        await connection.execute(sql["free_key"], *[list(column) for column in zip(*keys, strict=True)])
+
+
+def _grouped(groups: Mapping[Row, list[int]]) -> tuple[list[int], list[int], list[list[Any]]]:
+    """Return the jobs, to which group each belongs, and the groups by columns."""
+    jobs: list[int] = []
+    numbers: list[int] = []
+    for number, members in enumerate(groups.values(), start=1):
+        jobs += members
+        numbers += [number] * len(members)
+    return jobs, numbers, [list(column) for column in zip(*groups, strict=True)]
+
+
+async def _return(connection: Connection, sql: Sql, returns: Sequence[Return]) -> None:
+    rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
+    await _run(connection, sql, "return_jobs", rows)
+
+
+async def _edit(connection: Connection, sql: Sql, edit: Edit) -> None:
+    found = await connection.fetchrow(sql["find_waiting"], edit.job)
+    if found is None:
+        raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
+    queue, unique, blob = found
+    if unique is not None and queue != edit.queue:
+        # The key goes along; where the new queue has it already, the job goes on without one.
+        await connection.execute(sql["free_key"], [queue], [unique], [edit.job])
+        unique = unique if await _claim(connection, sql, edit.queue, unique, edit.job) else None
+    rules = rules_blob(replace(rules_from(blob), max_attempts=edit.max_attempts))
+    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique)
+    await connection.execute(sql["edit_job"], *row)
+
+
+async def _claim(connection: Connection, sql: Sql, queue: str, unique: str, job: int) -> bool:
+    """Try to get a key; one in somebody's open transaction counts as taken: the leader does not wait."""
+    await connection.execute(f"SAVEPOINT claim; SET LOCAL lock_timeout = {int(KEY_SECONDS * 1000)}")
+    try:
+        [(_, _, holder)] = await connection.fetch(sql["claim_key"], [queue], [unique], [job])
+        await connection.execute("RELEASE SAVEPOINT claim")
+    except asyncpg.LockNotAvailableError:
+        await connection.execute("ROLLBACK TO SAVEPOINT claim")
+        return False
+    return bool(holder == job)
+
+
+async def _revive(connection: Connection, sql: Sql, revives: Sequence[Revive]) -> list[StoredJob]:
+    """Bring ended jobs back; one that is gone, or whose unique key is taken, stays as it is."""
+    revived = []
+    for revive in revives:
+        found = await connection.fetchrow(sql["find_ended_key"], revive.job)
+        if found is None:
+            continue
+        queue, unique = found
+        if unique is None or await _claim(connection, sql, queue, unique, revive.job):
+            await connection.execute(sql["revive_job"], *revive)
+            revived.append(revive.job)
+    return await _find(connection, sql, revived)
+
+
+async def _resolve(connection: Connection, sql: Sql, resolves: Sequence[Resolve]) -> list[StoredJob]:
+    done = []
+    for one in resolves:
+        row = (one.job, one.attempt, one.incarnation, CODES[one.state], one.outcome, one.ended_at)
+        if await connection.execute(sql["resolve_job"], *row) == "UPDATE 1":
+            done.append(one.job)
+    return await _find(connection, sql, done)
+
+
+async def _find(connection: Connection, sql: Sql, jobs: list[int]) -> list[StoredJob]:
+    return [stored_from(row) for row in await connection.fetch(sql["find_jobs"], jobs)] if jobs else []
+
+
+async def _flag(connection: Connection, sql: Sql, batch: Batch) -> None:
+    """Mark attempts as being cancelled; one that this very commit ends needs no mark."""
+    if batch.flags:
+        over = ended_attempts(batch)
+        await _run(connection, sql, "flag_jobs", [flag for flag in batch.flags if flag[:2] not in over])
+
+
+async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> list[Begun]:
+    if not begins:
+        return []
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for some, incarnation, worker, started_at, _, _ in begins:
+        groups[incarnation, worker, started_at] += some
+    jobs, numbers, columns = _grouped(groups)
+    if not jobs:
+        return []
+    try:
+        rows = await connection.fetch(sql["begin_jobs"], jobs, numbers, *columns)
+    except asyncpg.UniqueViolationError as error:
+        raise Deposed(f"a job that was to begin runs already: {error.detail}") from error
+    if len(rows) != len(jobs):
+        raise Deposed(f"{len(jobs) - len(rows)} of {len(jobs)} jobs that were to begin are not waiting")
+    found = {row[0]: row for row in rows}
+    return begun_from(found[job] for begin in begins for job in begin.jobs)
+
+
+async def _save_queues(connection: Connection, sql: Sql, batch: Batch) -> None:
+    for queue in batch.queues:
+        if queue.settings is None:
+            await connection.execute(sql["delete_queue"], queue.path)
+        else:
+            await connection.execute(sql["save_queue"], *queue)

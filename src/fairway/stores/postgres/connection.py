@@ -1,0 +1,258 @@
+"""Connections to PostgreSQL: opened with patience, used inside transactions, given up when they are doubtful.
+
+What must not wait behind a search (the leader's commits and its beat) has connections of its own. On a direct
+connection the timeouts are set once and a single statement needs no transaction around it. Behind PgBouncer a
+session belongs to nobody: there every call is a transaction, and brings its settings with its BEGIN.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+
+from fairway.errors import FairwayError, StoreUnavailable, Unsure
+from fairway.stores.postgres.mistakes import explain
+
+CONNECT_SECONDS = 5.0
+STATEMENT_SECONDS = 10.0
+#: A leader that freezes inside a transaction must not hold the leader row: a successor waits for it.
+IDLE_SECONDS = 2.0
+LOCK_SECONDS = 2.0
+TIMEOUTS = {
+    "statement_timeout": STATEMENT_SECONDS,
+    "lock_timeout": LOCK_SECONDS,
+    "idle_in_transaction_session_timeout": IDLE_SECONDS,
+}
+
+Connection = Any  # asyncpg's, or a pool's proxy of it
+#: What asyncpg and the network raise when something is wrong outside.
+TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Lean(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that leaves nothing behind to reset."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Connections:
+    """A bounded number of connections, opened when they are needed."""
+
+    def __init__(self, dsn: str, most: int, *, direct: bool) -> None:
+        self._dsn, self._most, self._direct = dsn, most, direct
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close them all, waiting for those in use for a moment only."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                async with asyncio.timeout(1.0):
+                    await pool.close()
+            except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                pool.terminate()
+
+    async def forget(self) -> None:
+        """Let every connection be opened anew: the server we knew may not be the primary any more."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
+
+    async def run(self, sql: str, *values: Any) -> list[Any]:
+        """Run one statement by itself: one that reads, or that may be run twice without harm."""
+        for again in (True, False):  # a connection may have died in the pool
+            async with self._acquire() as (connection, _):
+                try:
+                    async with self._errors(connection):
+                        return await self._fetch(connection, sql, values)
+                except StoreUnavailable:
+                    if not (again and _is_dead(connection)):
+                        raise
+        raise StoreUnavailable("unreachable")
+
+    async def _fetch(self, connection: Connection, sql: str, values: Sequence[Any]) -> list[Any]:
+        if self._direct:
+            rows: list[Any] = await connection.fetch(sql, *values)
+            return rows
+        await connection.execute(_begin("BEGIN"))
+        rows = await connection.fetch(sql, *values)
+        await connection.execute("COMMIT")
+        return rows
+
+    @asynccontextmanager
+    async def reading(self, seconds: float = STATEMENT_SECONDS) -> AsyncIterator[Connection]:
+        """Give a connection inside a transaction that is only read in."""
+        begin = _begin("BEGIN READ ONLY", statement_timeout=seconds)
+        async with self._acquire(begin) as (connection, _), self._errors(connection):
+            yield connection
+            await connection.execute("COMMIT")
+
+    @asynccontextmanager
+    async def writing(
+        self, fence: str = "", *, lock_seconds: float = LOCK_SECONDS, last_words: Sequence[str] = ()
+    ) -> AsyncIterator[Connection]:
+        """Give a connection inside a transaction, and commit it; *last_words* are sent with the COMMIT.
+
+        *fence* is a query without parameters , sent with the BEGIN; None is given if it finds no row. Raises
+        StoreUnavailable if surely nothing was written, Unsure if nobody knows.
+        """
+        async with self._acquire(self._begin(lock_seconds) + fence) as (connection, status):
+            async with self._errors(connection):
+                if fence and status != "SELECT 1":
+                    await connection.execute("ROLLBACK")
+                    yield None
+                    return
+                yield connection
+            await self._commit(connection, ";".join([*last_words, "COMMIT"]))
+
+    def _begin(self, lock_seconds: float) -> str:
+        if self._direct and lock_seconds == LOCK_SECONDS:
+            return "BEGIN;"
+        return _begin("BEGIN", lock_timeout=lock_seconds)
+
+    async def _commit(self, connection: Connection, words: str) -> None:
+        """Commit; an answer that does not come, or comes with a warning, is no answer."""
+        warnings: list[str] = []
+        listen = _warning_to(warnings)
+        try:
+            connection.add_log_listener(listen)
+            status = await connection.execute(words)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate[:2] not in ("08", "57", "58"):  # the server said no: it has rolled back
+                await self._roll_back(connection)
+                raise explain(error) from error
+            _cut(connection)
+            raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
+        except TROUBLE as error:
+            _cut(connection)
+            raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
+        except BaseException:
+            _cut(connection)
+            raise
+        finally:
+            if not _is_dead(connection):
+                connection.remove_log_listener(listen)
+        if status != "COMMIT":
+            raise StoreUnavailable(f"the database answered {status!r} to a COMMIT: nothing was written")
+        if warnings:
+            raise Unsure(f"the database kept the last write, but perhaps not on its standby: {warnings[0]}")
+
+    @asynccontextmanager
+    async def _acquire(self, words: str = "") -> AsyncIterator[tuple[Connection, str]]:
+        """Give a connection on which *words* were said, and the answer to the last of them.
+
+        A connection may have died while it lay in the pool. Nothing is written before these words, so
+        they are said once more on another.
+        """
+        pool = await self._open()
+        for again in (True, False):
+            connection = await self._take(pool)
+            try:
+                async with self._errors(connection):
+                    status = await connection.execute(words) if words else ""
+            except StoreUnavailable:
+                await pool.release(connection, timeout=2)
+                if again and _is_dead(connection):
+                    continue
+                raise
+            break
+        try:
+            yield connection, status
+        finally:
+            await asyncio.shield(pool.release(connection, timeout=2))
+
+    async def _take(self, pool: asyncpg.Pool) -> Connection:
+        try:
+            return await pool.acquire(timeout=CONNECT_SECONDS + 1)
+        except TROUBLE as error:
+            raise explain(error, self._dsn) from error
+
+    @asynccontextmanager
+    async def _errors(self, connection: Connection) -> AsyncIterator[None]:
+        """Turn what goes wrong into our own errors, and roll back."""
+        try:
+            yield
+        except FairwayError:
+            await self._roll_back(connection)
+            raise
+        except TROUBLE as error:
+            if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+                await self.forget()
+            await self._roll_back(connection)
+            raise explain(error) from error
+        except BaseException:
+            _cut(connection)  # cancelled in the middle: the server rolls back when the connection ends
+            raise
+
+    async def _roll_back(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(2.0):
+                await connection.execute("ROLLBACK")
+        except TROUBLE:
+            _cut(connection)
+
+    async def _open(self) -> asyncpg.Pool:
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await _make_pool(self._dsn, self._most, self._direct)
+        return self._pool
+
+
+def _is_dead(connection: Connection) -> bool:
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:  # the pool has taken it out of our hands
+        return True
+
+
+def _cut(connection: Connection) -> None:
+    """End a connection of which nobody knows in what state it is."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
+
+
+async def connect(dsn: str) -> Connection:
+    """Open one connection of unknown kind, or say what is wrong in one line."""
+    try:
+        return await asyncpg.connect(dsn, **_options(direct=False))
+    except (ValueError, *TROUBLE) as error:
+        raise explain(error, dsn) from error
+
+
+async def _make_pool(dsn: str, most: int, direct: bool) -> asyncpg.Pool:
+    return await asyncpg.create_pool(
+        dsn, min_size=0, max_size=most, max_inactive_connection_lifetime=60, **_options(direct)
+    )
+
+
+def _options(direct: bool) -> dict[str, Any]:
+    settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
+    keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
+    return {
+        "server_settings": {"application_name": "fairway", **settings, **keepalives} if direct else None,
+        "connection_class": Lean,
+        "timeout": CONNECT_SECONDS,
+        "command_timeout": STATEMENT_SECONDS + 2,
+        "statement_cache_size": 200 if direct else 0,
+        "target_session_attrs": "read-write",
+    }
+
+
+def _begin(begin: str, **changes: float) -> str:
+    timeouts = TIMEOUTS | changes
+    words = [f"SET LOCAL {key} = {int(value * 1000)}" for key, value in timeouts.items()]
+    return ";".join([begin, *words, ""])
+
+
+def _warning_to(warnings: list[str]) -> Callable[..., None]:
+    def listen(connection: Any, message: Any) -> None:
+        if getattr(message, "severity_en", "") == "WARNING":
+            warnings.append(str(message))
+
+    return listen

@@ -1,0 +1,431 @@
+-- Every statement of the PostgreSQL store but those that a search composes. `fairway.` stands for the scheduler's
+-- own schema. Times are passed in, every write about an attempt is fenced. A statement that writes many rows takes
+-- an array for each column. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown.
+
+-- === submit ===
+
+-- name: reserve_request
+-- Returns a row to whoever asks this first. One who asks the same at the same time waits here for the other.
+INSERT INTO fairway.request AS r (key, digest, ids, created_at)
+VALUES ($1::text, $2::bytea, $3::bytea, $4::bigint)
+ON CONFLICT (key) DO UPDATE
+   SET digest = excluded.digest, ids = excluded.ids, created_at = excluded.created_at
+ WHERE r.created_at <= $5::bigint
+RETURNING key
+
+-- name: find_request
+SELECT digest, ids
+  FROM fairway.request
+ WHERE key = $1::text
+
+-- name: save_request
+UPDATE fairway.request
+   SET ids = $2::bytea
+ WHERE key = $1::text
+
+-- name: find_taken_ids
+-- Which of these ids belong to a job already. Ids are drawn at random, so two makers may meet.
+SELECT id FROM fairway.job WHERE id = ANY($1::bigint[])
+UNION ALL
+SELECT id FROM fairway.ended WHERE id = ANY($1::bigint[])
+
+-- name: find_claim
+SELECT job
+  FROM fairway.claim
+ WHERE scope = $1::text AND key = $2::text
+
+-- name: claim_key
+-- Returns who holds each key now: the job that asked, or the one that had it before.
+INSERT INTO fairway.claim (scope, key, job)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+ON CONFLICT (scope, key) DO UPDATE SET job = claim.job
+RETURNING scope, key, job
+
+-- name: insert_job
+INSERT INTO fairway.job (
+  id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+)
+SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
+  FROM unnest(
+         $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+         $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[]
+       ) AS new (
+         id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
+       )
+
+-- name: insert_arriving
+-- Inserts jobs, tells the leader of them, and wakes it if it sleeps (at the end of the transaction: a
+-- notification takes a lock that is one for the whole database, so a leader that is awake is left alone).
+WITH new AS (
+  SELECT *
+    FROM unnest(
+           $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[], $14::integer[]
+         ) AS new (
+           id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload,
+           concurrency
+         )
+), jobs AS (
+  INSERT INTO fairway.job (
+    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+  )
+  SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
+    FROM new
+), arrivals AS (
+  INSERT INTO fairway.arrival (job, concurrency)
+  SELECT id, concurrency FROM new
+)
+SELECT pg_notify('fairway_' || split_part('fairway.', '.', 1), '')
+  FROM fairway.beat
+ WHERE asleep
+
+-- === commit ===
+
+-- name: check_term
+-- SHARE, not KEY SHARE: an election must wait for this transaction, and this one find out that it is over.
+SELECT 1
+  FROM fairway.leader
+ WHERE term = $1::bigint AND holder = $2::text
+   FOR SHARE
+
+-- name: end_jobs
+-- Moves finished jobs out of the hot tables. $2 says to which of the groups, given by the arrays behind it, a job
+-- belongs. Touches nothing if another attempt took over.
+WITH over AS (
+  DELETE FROM fairway.live AS l
+   USING unnest($1::bigint[], $2::integer[]) AS e (id, number)
+    JOIN unnest(
+           $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[]
+         ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, number)
+      ON g.number = e.number
+   WHERE l.id = e.id AND l.attempt = g.attempt AND l.incarnation = g.incarnation
+  RETURNING l.id, l.attempt, l.incarnation, l.worker, l.started_at, g.state, g.outcome, g.ended_at, g.tries, g.crashes
+), gone AS (
+  DELETE FROM fairway.job AS j
+   USING over
+   WHERE j.id = over.id
+  RETURNING j.id, over.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, over.attempt, over.tries, over.crashes, j.losses, j.generation, over.incarnation,
+            over.worker, over.started_at, over.ended_at, j.rules, j.unique_key, over.outcome, j.payload
+)
+INSERT INTO fairway.ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+)
+SELECT * FROM gone
+
+-- name: free_key
+DELETE FROM fairway.claim AS c
+ USING unnest($1::text[], $2::text[], $3::bigint[]) AS one (scope, key, job)
+ WHERE c.scope = one.scope AND c.key = one.key AND c.job = one.job
+
+-- name: drop_jobs
+-- Waiting jobs that never begin again, with the keys they held.
+WITH gone AS (
+  DELETE FROM fairway.job AS j
+   USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[]) AS e (id, state, outcome, ended_at)
+   WHERE j.id = e.id AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = e.id)
+  RETURNING j.id, e.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, j.attempt, j.tries, j.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload
+), freed AS (
+  DELETE FROM fairway.claim AS c
+   USING gone
+   WHERE c.scope = gone.queue AND c.key = gone.unique_key AND c.job = gone.id
+)
+INSERT INTO fairway.ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+)
+SELECT * FROM gone
+
+-- name: return_jobs
+WITH back AS (
+  SELECT *
+    FROM unnest(
+           $1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::integer[], $7::integer[],
+           $8::bytea[], $9::bytea[]
+         ) AS back (id, attempt, incarnation, place, run_at, tries, crashes, losses, outcome)
+), over AS (
+  DELETE FROM fairway.live AS l
+   USING back
+   WHERE l.id = back.id AND l.attempt = back.attempt AND l.incarnation = back.incarnation
+  RETURNING l.*
+)
+UPDATE fairway.job AS j
+   SET attempt = over.attempt, incarnation = over.incarnation, worker = over.worker, started_at = over.started_at,
+       place = back.place, run_at = back.run_at, tries = back.tries, crashes = back.crashes, losses = back.losses,
+       outcome = back.outcome
+  FROM over
+  JOIN back ON back.id = over.id
+ WHERE j.id = over.id
+
+-- name: find_waiting
+SELECT queue, unique_key, rules
+  FROM fairway.job AS j
+ WHERE id = $1::bigint AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+
+-- name: edit_job
+UPDATE fairway.job
+   SET queue = $2::text, flow = $3::text, priority = $4::integer, tags = $5::text, run_at = $6::bigint,
+       place = $7::bigint, rules = $8::bytea, unique_key = $9::text
+ WHERE id = $1::bigint
+
+-- name: find_ended_key
+SELECT queue, unique_key
+  FROM fairway.ended
+ WHERE id = $1::bigint
+
+-- name: revive_job
+-- The attempt number goes on: it is the fence. Everything else that was counted starts again.
+WITH back AS (
+  DELETE FROM fairway.ended WHERE id = $1::bigint RETURNING *
+)
+INSERT INTO fairway.job (
+  id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, generation, rules,
+  unique_key, payload
+)
+SELECT id, queue, flow, priority, adapter, task, tags, once, $3::bigint, $2::bigint, created_at, attempt,
+       generation + 1, rules, unique_key, payload
+  FROM back
+
+-- name: resolve_job
+UPDATE fairway.ended
+   SET state = $4::smallint, outcome = $5::bytea, ended_at = $6::bigint
+ WHERE id = $1::bigint AND state = 5
+   AND ($2::integer = 0 OR attempt = $2::integer AND incarnation = $3::text)
+
+-- name: flag_jobs
+UPDATE fairway.live AS l
+   SET cancelling = true
+  FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS one (id, attempt, incarnation)
+ WHERE l.id = one.id AND l.attempt = one.attempt AND l.incarnation = one.incarnation
+
+-- name: begin_jobs
+-- $2 says for which of the workers, given by the arrays behind it, a job begins. One that is live already
+-- violates the primary key. Returns what the attempts need.
+WITH found AS MATERIALIZED (
+  SELECT j.id, j.attempt + 1 AS attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload,
+         b.number
+    FROM unnest($1::bigint[], $2::integer[]) AS b (id, number)
+    JOIN fairway.job AS j ON j.id = b.id
+), begun AS (
+  INSERT INTO fairway.live (id, attempt, incarnation, worker, started_at)
+  SELECT found.id, found.attempt, w.incarnation, w.worker, w.started_at
+    FROM found
+    JOIN unnest($3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS w (incarnation, worker, started_at, number)
+      ON w.number = found.number
+)
+SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload
+  FROM found
+
+-- name: save_queue
+INSERT INTO fairway.queue (path, settings, created_at)
+VALUES ($1::text, $2::bytea, $3::bigint)
+ON CONFLICT (path) DO UPDATE SET settings = excluded.settings
+
+-- name: delete_queue
+DELETE FROM fairway.queue WHERE path = $1::text
+
+-- name: delete_arrivals
+DELETE FROM fairway.arrival WHERE number = ANY($1::bigint[])
+
+-- name: last_event
+-- The newest row is never tidied away, so the numbers go on.
+SELECT coalesce(max(number), 0), coalesce(max(written), 0)
+  FROM (SELECT number, written FROM fairway.event ORDER BY number DESC LIMIT 1) AS last
+
+-- name: save_events
+INSERT INTO fairway.event (number, at, written, body)
+VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bytea)
+
+-- === read ===
+
+-- name: find_jobs
+-- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
+SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+       crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
+       payload
+  FROM fairway.hot
+ WHERE id = ANY($1::bigint[])
+UNION ALL
+SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+       crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
+       payload
+  FROM fairway.ended
+ WHERE id = ANY($1::bigint[])
+
+-- name: first_arrivals
+-- All that is there, for a new leader.
+SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
+       a.concurrency
+  FROM (SELECT pg_current_snapshot() AS snapshot) AS now
+  LEFT JOIN fairway.arrival AS a ON true
+  LEFT JOIN fairway.job AS j ON j.id = a.job AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+ ORDER BY a.number
+ LIMIT $1::bigint
+
+-- name: next_arrivals
+-- What was committed since the given snapshot: by transactions that it had not seen begin, or not seen end.
+SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
+       a.concurrency
+  FROM (SELECT pg_current_snapshot() AS snapshot) AS now
+  LEFT JOIN fairway.arrival AS a
+    ON a.xid >= pg_snapshot_xmax($2::text::pg_snapshot)
+    OR a.xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot)))
+  LEFT JOIN fairway.job AS j ON j.id = a.job AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+ ORDER BY a.number
+ LIMIT $1::bigint
+
+-- name: waiting_jobs
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
+  FROM fairway.job AS j
+ WHERE id > $1::bigint AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+ ORDER BY id
+ LIMIT $2::bigint
+
+-- name: live_attempts
+SELECT l.id, l.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload,
+       j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place, l.incarnation, l.worker,
+       l.started_at, l.cancelling
+  FROM fairway.live AS l
+  JOIN fairway.job AS j ON j.id = l.id
+
+-- name: begun_again
+SELECT l.id, l.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+  FROM fairway.live AS l
+  JOIN fairway.job AS j ON j.id = l.id
+ WHERE l.id = ANY($1::bigint[])
+
+-- name: events_from
+SELECT number, body
+  FROM fairway.event
+ WHERE number >= $1::bigint
+ ORDER BY number
+ LIMIT $2::bigint
+
+-- name: event_span
+SELECT coalesce((SELECT min(number) FROM fairway.event), 0), coalesce((SELECT max(number) FROM fairway.event), 0)
+
+-- name: queue_rows
+SELECT path, settings
+  FROM fairway.queue
+ ORDER BY path
+
+-- name: add_log
+-- A worker that was not thanked sends its output again: the second copy is the same.
+INSERT INTO fairway.log (job, attempt, number, at, stream, text)
+SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+ON CONFLICT DO NOTHING
+
+-- name: read_log
+SELECT job, attempt, number, at, stream, text
+  FROM fairway.log
+ WHERE job = $1::bigint
+   AND attempt = coalesce($2::integer, (SELECT max(attempt) FROM fairway.log WHERE job = $1::bigint))
+   AND number > $3::bigint
+ ORDER BY number
+ LIMIT $4::bigint
+
+-- === leadership ===
+
+-- name: first_election
+INSERT INTO fairway.leader (one, term, holder, name, url, elected_at)
+VALUES (1, 1, $1::text, $2::text, $3::text, $4::bigint)
+ON CONFLICT DO NOTHING
+RETURNING term
+
+-- name: next_election
+UPDATE fairway.leader
+   SET term = term + 1, holder = $2::text, name = $3::text, url = $4::text, elected_at = $5::bigint
+ WHERE term = $1::bigint
+RETURNING term
+
+-- name: record_election
+INSERT INTO fairway.leader_history (term, holder, name, url, elected_at)
+SELECT term, holder, name, url, elected_at
+  FROM fairway.leader
+
+-- name: beat
+UPDATE fairway.beat
+   SET beat = beat + 1, asleep = $3::boolean
+ WHERE EXISTS (SELECT 1 FROM fairway.leader WHERE term = $1::bigint AND holder = $2::text)
+RETURNING beat
+
+-- name: resign
+UPDATE fairway.leader
+   SET holder = ''
+ WHERE term = $1::bigint AND holder = $2::text
+
+-- name: find_leadership
+SELECT term, holder, name, url, elected_at, beat, asleep
+  FROM fairway.leader, fairway.beat
+
+-- name: leaders
+SELECT term, holder, name, url, elected_at, 0, false
+  FROM fairway.leader_history
+ ORDER BY term DESC
+ LIMIT $1::bigint
+
+-- name: save_node
+INSERT INTO fairway.node (name, incarnation, url, version, started_at, seen_at)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint)
+ON CONFLICT (incarnation) DO UPDATE
+   SET name = excluded.name, url = excluded.url, version = excluded.version, seen_at = excluded.seen_at
+
+-- name: nodes
+SELECT name, incarnation, url, version, started_at, seen_at
+  FROM fairway.node
+ ORDER BY name, started_at
+
+-- name: forget_node
+DELETE FROM fairway.node WHERE incarnation = $1::text
+
+-- === tidy ===
+
+-- name: tidy_ended
+WITH old AS (
+  DELETE FROM fairway.ended
+   WHERE id IN (SELECT id FROM fairway.ended WHERE ended_at < $1::bigint LIMIT $2::bigint)
+  RETURNING id
+), lines AS (
+  DELETE FROM fairway.log USING old WHERE log.job = old.id
+)
+SELECT count(*) FROM old
+
+-- name: tidy_requests
+DELETE FROM fairway.request
+ WHERE key IN (SELECT key FROM fairway.request WHERE created_at <= $1::bigint ORDER BY created_at LIMIT $2::bigint)
+
+-- name: first_event_since
+-- Both columns rise with the number, so this reads what is too old and one row more.
+SELECT number
+  FROM fairway.event
+ WHERE at >= $1::bigint
+   AND written >= (SELECT written FROM fairway.event ORDER BY number DESC LIMIT 1) - $2::bigint
+ ORDER BY number
+ LIMIT 1
+
+-- name: tidy_events
+-- The newest row stays, whatever its age: the next number follows from it.
+DELETE FROM fairway.event
+ WHERE number IN (
+   SELECT number
+     FROM fairway.event
+    WHERE number < least($1::bigint, (SELECT max(number) FROM fairway.event))
+    ORDER BY number
+    LIMIT $2::bigint
+ )
+
+-- name: tidy_arrivals
+-- Arrivals of jobs that ended before the leader took them in: a job and its arrival are always seen together.
+DELETE FROM fairway.arrival
+ WHERE number IN (
+   SELECT number
+     FROM fairway.arrival
+    WHERE NOT EXISTS (SELECT 1 FROM fairway.job WHERE job.id = arrival.job)
+    LIMIT $1::bigint
+ )
+
+-- name: tidy_nodes
+DELETE FROM fairway.node WHERE seen_at < $1::bigint

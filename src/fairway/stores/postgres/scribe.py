@@ -1,0 +1,64 @@
+"""Writes the news of each commit under the next number, without a gap.
+
+Only a leader tells, so it counts in memory once it has read where its predecessor stopped; the primary key
+stands behind it. A short text goes out together with the COMMIT: one round trip less in every small commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fairway.core.plan import News
+from fairway.stores.postgres.connection import Connection
+
+SHORT = 4_000
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Scribe:
+    """One leader's count of what was told. After a commit that failed: `forget`."""
+
+    def __init__(self) -> None:
+        self._term = 0
+        self._last: tuple[int, int] | None = None  # number, bytes written in all
+        self._next: tuple[int, int] | None = None
+        self.last_words: list[str] = []  # to be sent with the COMMIT
+
+    def begin(self, term: int) -> None:
+        """A new transaction begins."""
+        if term != self._term:
+            self._term, self._last = term, None  # somebody else may have led meanwhile
+        self._next = None
+        self.last_words.clear()
+
+    async def write(
+        self, connection: Connection, sql: Mapping[str, str], news: Sequence[News], now: int
+    ) -> int | None:
+        """Write the news as one row, now or with the COMMIT; return its number."""
+        if not news:
+            return None
+        if self._last is None:
+            [(number, written)] = await connection.fetch(sql["last_event"])
+            self._last = (number, written)
+        body = _pack(news)
+        number, written = self._last[0] + 1, self._last[1] + len(body)
+        self._next = (number, written)
+        if len(body) > SHORT:
+            await connection.execute(sql["save_events"], number, now, written, body)
+        else:
+            text = sql["save_events"].replace("$4::bytea", f"'\\x{body.hex()}'::bytea")
+            for place, value in (("$1::bigint", number), ("$2::bigint", now), ("$3::bigint", written)):
+                text = text.replace(place, str(value))
+            self.last_words.append(text)
+        return number
+
+    def committed(self) -> None:
+        """The transaction was committed."""
+        self._last = self._next or self._last
+
+    def forget(self) -> None:
+        """Nobody knows what was committed."""
+        self._last = self._next = None

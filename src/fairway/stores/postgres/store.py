@@ -1,0 +1,243 @@
+"""The store in PostgreSQL: what the contract asks for, each call one transaction.
+
+The leader's commits and its beat have connections of their own, so that no search keeps them waiting. All
+state is in the database but one thing: the snapshot behind which the leader looks for new arrivals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from fairway.core.plan import Batch, Begun, News
+from fairway.errors import Conflict, Deposed, StoreUnavailable
+from fairway.query import Query
+from fairway.store import (
+    Accepted,
+    Leadership,
+    LiveAttempt,
+    LogLine,
+    NodeRow,
+    NumberedEvent,
+    Page,
+    Receipt,
+    StoredJob,
+    Submission,
+    Taken,
+)
+from fairway.stores.postgres import committing, leading
+from fairway.stores.postgres import search as searching
+from fairway.stores.postgres.bell import Bell, is_direct
+from fairway.stores.postgres.connection import Connections, connect
+from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.migrate import migrate
+from fairway.stores.postgres.scribe import Scribe
+from fairway.stores.postgres.sql import DEFAULT_SCHEMA, check_schema, queries_of
+from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
+from fairway.stores.telling import numbered
+from fairway.stores.tidying import EVENT_BYTES
+
+KEY_SECONDS = 1.0  # how long a submit waits for an equal unique key in somebody's open transaction
+SEARCH_SECONDS = 10.0
+COMMON, URGENT = 8, 3  # connections
+EVENT_ROWS = 200
+
+_read_news = msgspec.msgpack.Decoder(list[News]).decode
+
+
+class PostgresStore:
+    """A store in one schema of a PostgreSQL database."""
+
+    kind = "postgres"
+
+    def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA, *, event_bytes: int = EVENT_BYTES) -> None:
+        self.dsn, self.schema = dsn, check_schema(schema)
+        self._sql = queries_of(schema)
+        self._event_bytes = event_bytes
+        self._common = Connections(dsn, COMMON, direct=False)
+        self._urgent = Connections(dsn, URGENT, direct=False)
+        self._scribe = Scribe()
+        self._bell = Bell(dsn, schema)
+        self._cursor: str | None = None
+        self._open = False
+
+    async def open(self) -> None:
+        connection = await connect(self.dsn)
+        try:
+            direct = await is_direct(connection)
+        finally:
+            await connection.close(timeout=2)
+        self._common = Connections(self.dsn, COMMON, direct=direct)
+        self._urgent = Connections(self.dsn, URGENT, direct=direct)
+        async with self._common.writing() as connection:
+            await migrate(connection, self.schema)
+        self._open = True
+
+    async def close(self) -> None:
+        self._open = False
+        self._bell.stop()
+        await asyncio.gather(self._common.close(), self._urgent.close())
+
+    # --- anybody ---------------------------------------------------------------------------------
+    async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
+        try:
+            async with self._common.writing(lock_seconds=KEY_SECONDS) as connection:
+                inserted = await insert_submissions(connection, self._sql, submissions, now)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                raise Conflict(
+                    "an equal unique key is in somebody's open transaction", code="unique_pending"
+                ) from error
+            raise
+        self._bell.ring()
+        return inserted.accepted
+
+    async def find_job(self, job: int) -> StoredJob | None:
+        found = await self.find_jobs([job])
+        return found[0] if found else None
+
+    async def find_claim(self, queue: str, unique: str) -> int | None:
+        found = await self._run("find_claim", queue, unique)
+        return int(found[0][0]) if found else None
+
+    async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
+        return [stored_from(row) for row in await self._run("find_jobs", list(jobs))]
+
+    async def search(
+        self, query: Query, *, now: int, sort: str = "-created_at", limit: int = 50, cursor: str | None = None
+    ) -> Page:
+        async with self._common.reading(SEARCH_SECONDS) as connection:
+            return await searching.search(connection, self.schema, query, now, sort, limit, cursor)
+
+    async def count(self, query: Query, now: int) -> int:
+        async with self._common.reading(SEARCH_SECONDS) as connection:
+            return await searching.count(connection, self.schema, query, now)
+
+    async def events_after(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
+        found: list[NumberedEvent] = []
+        row = number
+        while len(found) < most:
+            rows = await self._run("events_from", row, EVENT_ROWS)
+            for row, body in rows:
+                found += numbered(row, index + 1 if row == number else 0, _read_news(body))
+            if len(rows) < EVENT_ROWS:
+                break
+            row += 1
+        return found[:most]
+
+    async def event_span(self) -> tuple[int, int]:
+        [(oldest, newest)] = await self._run("event_span")
+        return oldest, newest
+
+    async def find_leadership(self) -> Leadership | None:
+        rows = await self._run("find_leadership")
+        return Leadership(*rows[0]) if rows else None
+
+    async def leaders(self, most: int = 20) -> list[Leadership]:
+        return [Leadership(*row) for row in await self._run("leaders", most)]
+
+    async def save_node(self, node: NodeRow) -> None:
+        await self._run("save_node", *node)
+
+    async def nodes(self) -> list[NodeRow]:
+        return [NodeRow(*row) for row in await self._run("nodes")]
+
+    async def forget_node(self, incarnation: str) -> None:
+        await self._run("forget_node", incarnation)
+
+    async def queue_rows(self) -> dict[str, bytes]:
+        return dict(await self._run("queue_rows"))
+
+    async def add_log(self, lines: Sequence[LogLine]) -> None:
+        if lines:
+            await self._run("add_log", *(list(column) for column in zip(*lines, strict=True)))
+
+    async def read_log(
+        self, job: int, attempt: int | None, after: int = -1, most: int = 10_000
+    ) -> list[LogLine]:
+        return [LogLine(*row) for row in await self._run("read_log", job, attempt, after, most)]
+
+    # --- leadership ------------------------------------------------------------------------------
+    async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
+        async with self._urgent.writing() as connection:
+            return await leading.elect(connection, self._sql, seen_term, holder, name, url, now)
+
+    async def renew(self, term: int, holder: str, asleep: bool) -> bool:
+        # A leader that is rung at all the time does better to stay awake.
+        sleeps = self._bell.judge() and asleep
+        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps))
+
+    async def resign(self, term: int, holder: str) -> None:
+        async with self._urgent.writing() as connection:
+            await connection.execute(self._sql["resign"], term, holder)
+
+    # --- the leader ------------------------------------------------------------------------------
+    async def commit(
+        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+    ) -> Receipt:
+        fence, scribe = leading.fence_of(self._sql, term, holder), self._scribe
+        scribe.begin(term)
+        try:
+            async with self._urgent.writing(fence, last_words=scribe.last_words) as connection:
+                if connection is None:
+                    raise Deposed(f"term {term} of {holder} is over")
+                receipt = await committing.commit(connection, self._sql, batch, submissions, now, scribe)
+        except BaseException:
+            scribe.forget()
+            raise
+        scribe.committed()
+        return receipt
+
+    async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
+        """Return what the last read could not see; *after* 0 starts anew, with all that is there.
+
+        What was taken is deleted by the commit that follows, so a read that was cut short by *most* is
+        simply made again from the same snapshot.
+        """
+        if after == 0 or self._cursor is None:
+            rows = await self._run("first_arrivals", most)
+        else:
+            rows = await self._run("next_arrivals", most, self._cursor)
+        if len(rows) < most:
+            self._cursor = rows[0][0]
+        elif after == 0:
+            self._cursor = None
+        return taken_from(row[1:] for row in rows if row[2] is not None)
+
+    async def live_attempts(self) -> list[LiveAttempt]:
+        return [live_from(tuple(row)) for row in await self._run("live_attempts")]
+
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+        last = -1
+        while found := taken_from(await self._run("waiting_jobs", last, page)):
+            yield found
+            last = found[-1].job.job
+
+    async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
+        return begun_from(await self._run("begun_again", list(jobs)))
+
+    async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
+        async with self._common.writing() as connection:
+            return await leading.tidy(connection, self._sql, now, keep_ended_seconds, most, self._event_bytes)
+
+    # --- the doorbell ----------------------------------------------------------------------------
+    def listen(self) -> bool:
+        """Answer the doorbell from now on: for the node that leads."""
+        self._bell.listen()
+        return True
+
+    def stop_listening(self) -> None:
+        """Leave the doorbell to somebody else."""
+        self._bell.stop()
+
+    async def wait_for_ring(self, timeout: float) -> bool:
+        return await self._bell.wait(timeout)
+
+    async def _run(self, name: str, *values: Any) -> list[Row]:
+        if not self._open:
+            raise StoreUnavailable("the store is not open")
+        return await self._common.run(self._sql[name], *values)

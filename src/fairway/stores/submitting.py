@@ -1,0 +1,148 @@
+"""Inserts jobs with their keys: the one write that anybody may do, told step by step.
+
+`inserting` decides what to ask and what to write, and yields each statement instead of running it. Whoever
+has a connection runs it and sends the rows back: the SQLite store, the PostgreSQL store, or a user's own
+connection of whatever library, inside the user's own transaction. It neither begins nor commits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fairway.ids import LOW_BITS
+from fairway.store import Accepted, NewJob, Request, Submission
+from fairway.stores.rows import Row, job_row
+from fairway.times import MICRO
+
+REQUEST_SECONDS = 86_400
+
+_pack = msgspec.msgpack.Encoder().encode
+_read_ids = msgspec.msgpack.Decoder(list[int]).decode
+
+
+class Ask(NamedTuple):
+    """Run the statement of this name once and send its rows back. A value may be a list of numbers."""
+
+    name: str
+    values: Row
+
+
+class Put(NamedTuple):
+    """Run the statement of this name for each of these rows; send back what they return, if they do."""
+
+    name: str
+    rows: Sequence[Row]
+    returns: bool = False
+
+
+Step = Ask | Put
+Steps = Generator[Step, Sequence[Any], "Inserted"]
+
+
+@dataclass(slots=True)
+class Inserted:
+    """What became of submissions: their answers, and what each new id replaced."""
+
+    accepted: list[Accepted] = field(default_factory=list)
+    redrawn: dict[int, int] = field(default_factory=dict)  # new id → the one that was taken
+    stored: set[int] = field(default_factory=set)
+
+
+def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = True) -> Steps:
+    """Insert submissions; with *arrivals* off, only jobs whose id had to be redrawn leave one."""
+    result = Inserted()
+    fresh: list[NewJob] = []
+    drawn = yield from _with_free_ids(submissions, result)
+    for submission, jobs in zip(submissions, drawn, strict=True):
+        expected = [job.id for job in jobs]
+        accepted = yield from _find_answer(submission.request, expected, now)
+        if accepted is None:
+            accepted = yield from _claim_keys(jobs, fresh)
+            if submission.request is not None and accepted.ids != expected:
+                yield Ask("save_request", (submission.request.key, _pack(accepted.ids)))
+        result.accepted.append(accepted)
+    told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
+    untold = [] if arrivals else [job for job in fresh if job.id not in result.redrawn]
+    if untold:
+        yield Put("insert_job", [job_row(job) for job in untold])
+    if told:
+        yield Put("insert_arriving", [(*job_row(job), job.concurrency) for job in told])
+    result.stored = {job.id for job in fresh}
+    return result
+
+
+Ids = Generator[Step, Sequence[Any], "list[Sequence[NewJob]]"]
+
+
+def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Ids:
+    """Return the jobs of each submission under ids that no other job has."""
+    ids = [job.id for submission in submissions for job in submission.jobs]
+    taken = {row[0] for row in (yield Ask("find_taken_ids", (ids,)))}
+    if not taken and len(set(ids)) == len(ids):
+        return [submission.jobs for submission in submissions]
+    used = set(ids) | taken
+    seen = set(taken)
+    found: list[Sequence[NewJob]] = []
+    for submission in submissions:
+        jobs = []
+        for job in submission.jobs:
+            jobs.append((yield from _redraw(job, seen, used, result)))
+        found.append(jobs)
+    return found
+
+
+def _redraw(
+    job: NewJob, seen: set[int], used: set[int], result: Inserted
+) -> Generator[Step, Sequence[Any], NewJob]:
+    if job.id not in seen:
+        seen.add(job.id)
+        return job
+    new = job.id
+    while new in used or (yield Ask("find_taken_ids", ([new],))):
+        new = (job.id >> LOW_BITS << LOW_BITS) | secrets.randbits(LOW_BITS)
+    used.add(new)
+    result.redrawn[new] = job.id
+    return job._replace(id=new)
+
+
+def _find_answer(
+    request: Request | None, expected: list[int], now: int
+) -> Generator[Step, Sequence[Any], Accepted | None]:
+    """Return what was answered to the same request before; if nothing was, note what we expect to answer."""
+    if request is None:
+        return None
+    oldest = now - REQUEST_SECONDS * MICRO
+    if (yield Ask("reserve_request", (request.key, request.digest, _pack(expected), now, oldest))):
+        return None
+    [(digest, packed)] = yield Ask("find_request", (request.key,))
+    if digest != request.digest:
+        return Accepted(problem="idempotency_conflict")
+    ids = _read_ids(packed)
+    return Accepted(ids, [True] * len(ids))
+
+
+def _claim_keys(jobs: Sequence[NewJob], fresh: list[NewJob]) -> Generator[Step, Sequence[Any], Accepted]:
+    """Answer with each job's id, or with the holder of its key; those to insert go to *fresh*."""
+    wanted: dict[tuple[str, str], int] = {}
+    for job in jobs:
+        if job.unique is not None:
+            wanted.setdefault((job.queue, job.unique), job.id)
+    holders: dict[tuple[str, str], int] = {}
+    if wanted:
+        # In one order for everybody: two who want the same keys wait for each other, never in a circle.
+        claims = sorted((*key, job) for key, job in wanted.items())
+        rows = yield Put("claim_key", claims, returns=True)
+        holders = {(row[0], row[1]): row[2] for row in rows}
+    accepted = Accepted()
+    for job in jobs:
+        holder = job.id if job.unique is None else holders[job.queue, job.unique]
+        accepted.ids.append(holder)
+        accepted.existed.append(holder != job.id)
+        if holder == job.id:
+            fresh.append(job)
+    return accepted

@@ -1,0 +1,252 @@
+"""What only a server shared by many can get wrong: late commits, open transactions, lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairway.core.plan import Batch, Begin, Revive, SaveQueue
+from fairway.errors import Conflict, Deposed, StoreUnavailable, StoreUnusable, Unsure
+from fairway.store import Request, Submission
+from fairway.stores.postgres import PostgresStore
+from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.sql import queries_of
+from tests.conformance.stage import NOW, Stage, new_job, told
+from tests.postgres import shared_server
+
+
+@pytest.fixture
+async def dsn() -> AsyncIterator[str]:
+    made = await shared_server().make_database()
+    yield made
+    await shared_server().drop_database(made)
+
+
+@pytest.fixture
+async def stage(dsn: str) -> AsyncIterator[Stage]:
+    store = PostgresStore(dsn)
+    await store.open()
+    yield await Stage(store).lead()
+    await store.close()
+
+
+@pytest.fixture
+async def user(dsn: str, stage: Stage) -> AsyncIterator[Any]:
+    """A user's own connection."""
+    connection = await asyncpg.connect(dsn, timeout=10)
+    yield connection
+    await connection.close(timeout=5)
+
+
+async def insert(user: Any, *numbers: int, **changes: Any) -> None:
+    """Insert jobs on a user's own connection, as a transactional submit does."""
+    jobs = [new_job(number, **changes) for number in numbers]
+    await insert_submissions(user, queries_of("fairway"), [Submission(jobs)], NOW)
+
+
+async def take(stage: Stage, after: int) -> tuple[list[int], int]:
+    """Take arrivals in as the engine does: what was taken is deleted by the next commit."""
+    taken = await stage.store.take_arrivals(after)
+    await stage.commit(taken=[one.number for one in taken])
+    return [one.job.job for one in taken], taken[-1].number if taken else after
+
+
+# --- arrivals --------------------------------------------------------------------------------------------
+async def test_what_was_inserted_early_and_committed_late_is_taken_in_once(stage: Stage, user: Any) -> None:
+    late = user.transaction()
+    await late.start()
+    await insert(user, 1)
+    await stage.submit(new_job(2))
+    jobs, after = await take(stage, 0)
+    assert jobs == [2]
+    await stage.submit(new_job(3))
+    jobs, after = await take(stage, after)
+    assert jobs == [3]
+    await late.commit()
+    jobs, after = await take(stage, after)
+    assert jobs == [1]
+    assert await take(stage, after) == ([], after)
+
+
+async def test_what_was_rolled_back_never_arrives(stage: Stage, user: Any) -> None:
+    await take(stage, 0)
+    with pytest.raises(ZeroDivisionError):
+        async with user.transaction():
+            await insert(user, 1)
+            raise ZeroDivisionError
+    async with user.transaction():
+        await insert(user, 2)
+        inner = user.transaction()
+        await inner.start()
+        await insert(user, 3)
+        await inner.rollback()
+    assert (await take(stage, 7))[0] == [2]
+    assert await stage.store.find_job(1) is None and await stage.store.find_job(3) is None
+
+
+async def test_a_read_that_is_cut_short_goes_on_where_it_was(stage: Stage) -> None:
+    await stage.submit(*(new_job(number) for number in range(1, 6)))
+    seen: list[int] = []
+    after = 0
+    while taken := await stage.store.take_arrivals(after, most=2):
+        await stage.commit(taken=[one.number for one in taken])
+        after = taken[-1].number
+        seen += [one.job.job for one in taken]
+    assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_many_writers_at_once_lose_nothing(stage: Stage, dsn: str) -> None:
+    async def write(first: int) -> None:
+        connection = await asyncpg.connect(dsn, timeout=10)
+        for number in range(first, first + 20):
+            transaction = connection.transaction()
+            await transaction.start()
+            await insert(connection, number)
+            await asyncio.sleep(0)
+            await (transaction.rollback() if number % 5 == 0 else transaction.commit())
+        await connection.close(timeout=5)
+
+    writers = asyncio.gather(*(write(first) for first in (100, 200, 300, 400)))
+    seen, after, over = [], 0, False
+    while not over:
+        over = writers.done()
+        jobs, after = await take(stage, after)
+        seen += jobs
+    await writers
+    wanted = [n for first in (100, 200, 300, 400) for n in range(first, first + 20) if n % 5]
+    assert sorted(seen) == wanted
+
+
+# --- keys ------------------------------------------------------------------------------------------------
+async def test_two_equal_requests_at_once_make_one_job(stage: Stage) -> None:
+    async def ask(number: int) -> list[int]:
+        submission = Submission([new_job(number)], Request("key", b"same"))
+        [accepted] = await stage.store.submit([submission], NOW)
+        return accepted.ids
+
+    answers = await asyncio.gather(*(ask(number) for number in range(1, 9)))
+    assert all(answer == answers[0] for answer in answers)
+    assert len(await stage.waiting()) == 1
+
+
+async def test_a_key_in_an_open_transaction_is_pending_not_lost(stage: Stage, user: Any) -> None:
+    async with user.transaction():
+        await insert(user, 1, unique="k")
+        with pytest.raises(Conflict) as refused:
+            await stage.submit(new_job(2, unique="k"))
+        assert refused.value.code == "unique_pending"
+    assert (await stage.submit(new_job(3, unique="k"))).ids == [1]
+
+
+async def test_the_leader_does_not_wait_for_a_key_in_an_open_transaction(stage: Stage, user: Any) -> None:
+    await stage.run(new_job(1, unique="k"))
+    async with user.transaction():
+        await insert(user, 2, unique="k")
+        receipt = await stage.commit(revives=[Revive(1, NOW, NOW)], queues=[SaveQueue("q", b"{}", NOW)])
+        assert receipt.revived == []
+    assert "q" in await stage.store.queue_rows()
+
+
+# --- leadership ------------------------------------------------------------------------------------------
+async def test_an_election_waits_for_a_commit_under_way_and_fences_the_next(stage: Stage, user: Any) -> None:
+    await stage.submit(new_job(1))
+    async with user.transaction():
+        await user.fetch("SELECT 1 FROM fairway.leader WHERE term = 1 FOR SHARE")
+        election = asyncio.create_task(stage.store.elect(1, "other", "n2", "", NOW))
+        await asyncio.sleep(0.2)
+        assert not election.done()
+    assert (await election) is not None
+    with pytest.raises(Deposed):
+        await stage.commit(begins=[Begin([1], "w", "w", NOW)], news=[told("job.begun", 1)])
+    assert await stage.store.live_attempts() == []
+
+
+async def test_event_numbers_go_on_under_the_next_leader(stage: Stage, dsn: str) -> None:
+    first = await stage.commit(news=[told("a")])
+    other = PostgresStore(dsn)
+    await other.open()
+    await other.elect(1, "other", "n2", "", NOW)
+    second = await other.commit(2, "other", Batch(news=[told("b", *range(2000))]), [], NOW)
+    await other.close()
+    await stage.store.elect(2, "leader", "node", "", NOW)
+    stage.term = 3
+    third = await stage.commit(news=[told("c")])
+    assert [first.number, second.number, third.number] == [1, 2, 3]
+
+
+# --- trouble ---------------------------------------------------------------------------------------------
+async def test_connections_that_died_in_the_pool_are_replaced(stage: Stage, user: Any) -> None:
+    await stage.submit(new_job(1))
+    await kill_others(user)
+    assert await stage.waiting() == [1]
+    await kill_others(user)
+    await stage.commit(begins=[Begin([1], "w", "w", NOW)])
+    assert len(await stage.store.live_attempts()) == 1
+
+
+async def kill_others(user: Any) -> None:
+    """End every backend of this database but our own, and wait until they are gone."""
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    await user.fetch(f"SELECT pg_terminate_backend(pid) {others}")
+    for _ in range(200):
+        if not await user.fetchval(f"SELECT count(*) {others}"):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("backends do not end")
+
+
+async def test_a_commit_whose_answer_is_lost_is_unsure(stage: Stage, user: Any) -> None:
+    """The connection dies after the last statement: whether the COMMIT got through nobody can say."""
+    await stage.submit(new_job(1))
+    connections: Any = stage.store
+    with pytest.raises((Unsure, StoreUnavailable)) as lost:
+        async with connections._urgent.writing() as connection:
+            await connection.execute("SELECT 1")
+            await kill_others(user)
+    assert isinstance(lost.value, Unsure)
+
+
+# --- schemas ---------------------------------------------------------------------------------------------
+async def test_two_schedulers_on_one_database_are_strangers(dsn: str, stage: Stage) -> None:
+    other = PostgresStore(dsn, "second")
+    await other.open()
+    there = await Stage(other).lead()
+    await stage.submit(new_job(1))
+    await there.submit(new_job(2))
+    assert (await stage.waiting(), await there.waiting()) == ([1], [2])
+    assert (await take(there, 0))[0] == [2]
+    await other.close()
+
+
+async def test_stores_that_open_together_prepare_the_schema_once(dsn: str) -> None:
+    stores = [PostgresStore(dsn, "fresh") for _ in range(4)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert await stores[3].find_leadership() is None
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_a_schema_that_is_not_ours_or_too_new_is_left_alone(dsn: str, user: Any) -> None:
+    await user.execute("CREATE SCHEMA theirs; CREATE TABLE theirs.job (id int)")
+    with pytest.raises(StoreUnusable, match="not Fairway's"):
+        await PostgresStore(dsn, "theirs").open()
+    await user.execute("UPDATE fairway.meta SET value = '99' WHERE key = 'version'")
+    with pytest.raises(StoreUnusable, match="newer"):
+        await PostgresStore(dsn).open()
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("postgresql://fairway@127.0.0.1:1/x", "Connect"),
+        ("postgresql://fairway@127.0.0.1:{port}/there_is_none", "no such database"),
+        ("postgresql://nobody_here@127.0.0.1:{port}/postgres", "does not let us in"),
+    ],
+)
+async def test_a_wrong_address_is_one_clear_line(address: str, text: str) -> None:
+    with pytest.raises((StoreUnavailable, StoreUnusable), match=text) as refused:
+        await PostgresStore(address.format(port=shared_server().port)).open()
+    assert "\n" not in str(refused.value)
