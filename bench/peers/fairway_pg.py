@@ -1,7 +1,8 @@
-"""Fairway on PostgreSQL: one node with a worker of two slots, submitted to in both ways.
+"""Fairway on PostgreSQL: one node with a worker of two slots, submitted to in three ways.
 
-`fairway` submits over HTTP at the node; `fairway-direct` is a Python client on the database itself, whose
-jobs the leader takes in when its doorbell rings. Everything else is the same.
+`fairway` is the Python client over HTTP, to be compared with the peers' own clients. `fairway-direct` is the
+same client on the database itself, whose jobs the leader takes in when its doorbell rings. `fairway-bare` is
+HTTP without a client library: prepared requests, so that what is measured is the node.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from bench.node import QUEUE, Node, node_on
 from bench.peers.peer import watch_idle
 from bench.peers.program import CALL_SECONDS, PROGRAMS
 from bench.peers.server import Database, Server
-from bench.peers.side import Side, Submitted, timed
+from bench.peers.side import Side, Submitted
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Fairway:
     """Fairway, by one way of submitting."""
 
     name: str
-    direct: bool
+    kind: type[FairwayQueue]
     server: Server
     keeps: str = "keeps every job with its outcome"
     durable: bool = True
@@ -39,17 +41,20 @@ class Fairway:
 
     @contextlib.contextmanager
     def fresh(self) -> Iterator[FairwayQueue]:
-        kind = DirectQueue if self.direct else FairwayQueue
         with (
             tempfile.TemporaryDirectory(prefix="fairway-bench-") as home,
             self.server.database() as database,
             contextlib.ExitStack() as stack,
         ):
-            yield kind(database, Path(home), stack)
+            yield self.kind(database, Path(home), stack)
 
 
 def fairway_sides(server: Server) -> list[Side]:
-    return [Fairway("fairway", False, server), Fairway("fairway-direct", True, server)]
+    return [
+        Fairway("fairway", FairwayQueue, server),
+        Fairway("fairway-direct", DirectQueue, server),
+        Fairway("fairway-bare", BareQueue, server),
+    ]
 
 
 class FairwayQueue:
@@ -65,16 +70,17 @@ class FairwayQueue:
             self._started = self._stack.enter_context(node_on(self.database.dsn, self._home))
         return self._started
 
+    def place(self) -> dict[str, str]:
+        """Say where the Python client submits to."""
+        return {"FAIRWAY_URL": self.node.url}
+
     def fill(self, jobs: int) -> Submitted:
         self.node.pause(True)
-        return timed(jobs, lambda: self.node.submit("nothing", jobs))
+        return Submitted(jobs, *self._client("fill", jobs))
 
     def single(self, jobs: int, callers: int) -> Submitted:
         self.node.pause(True)
-        result = lean_client(self.node, jobs, callers)
-        if result["statuses"] != {"201": jobs}:
-            raise RuntimeError(f"expected {jobs} times 201, got {result['statuses']}")
-        return Submitted(jobs, result["seconds"], result["cpu_seconds"])
+        return Submitted(jobs, *self._client("single", jobs, callers))
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -89,17 +95,13 @@ class FairwayQueue:
 
     def check(self, jobs: int) -> str:
         ended = int(self.database.ask("SELECT count(*) FROM fairway.ended WHERE state = 2"))
-        if ended != jobs:
+        if ended < jobs:
             raise RuntimeError(f"{jobs} jobs left the queue, but {ended} are kept as succeeded")
         return "seen in its table"
 
     def latency(self, samples: int) -> Sequence[float]:
-        def begin() -> int:
-            job = self.node.call("POST", "/v1/jobs", {"task": "stamp", "queue": QUEUE})
-            ended = self.node.call("GET", f"/v1/jobs/{job['id']}?wait=10s")
-            return int(ended["outcome"]["value"])
-
-        return sample(begin, samples)
+        found: list[float] = self._client("latency", samples)
+        return found
 
     def settle(self) -> None:
         self.database.settle()
@@ -110,33 +112,19 @@ class FairwayQueue:
     def log_statements(self) -> None:
         self.database.log_statements()
 
-    def watch_idle(self, seconds: float) -> tuple[float, float] | None:
-        return watch_idle(self.database, seconds)
+    def watch_idle(self, seconds: float) -> float | None:
+        return watch_idle(self.database.server, seconds)
 
-
-class DirectQueue(FairwayQueue):
-    """The same, submitted to by a Python client on the database, in a process of its own."""
-
-    def fill(self, jobs: int) -> Submitted:
-        self.node.pause(True)
-        return Submitted(jobs, *self._call("fill", jobs))
-
-    def single(self, jobs: int, callers: int) -> Submitted:
-        self.node.pause(True)
-        return Submitted(jobs, *self._call("single", jobs, callers))
-
-    def latency(self, samples: int) -> Sequence[float]:
-        found: list[float] = self._call("latency", samples)
-        return found
-
-    def _call(self, *words: object) -> Any:
+    def _client(self, *words: object) -> Any:
+        """Let the Python client do one verb, in a process of its own."""
         settings = {
-            "FAIRWAY_DATABASE": self.database.dsn,
-            "BENCH_ADDRESS": self.database.dsn,
+            **self.place(),
+            "BENCH_ADDRESS": "",
             "BENCH_WITNESS": os.devnull,
             "PYTHONPATH": f"{PROGRAMS}{os.pathsep}{ROOT}",
         }
-        environment = {name: value for name, value in os.environ.items() if name != "FAIRWAY_URL"}
+        unset = ("FAIRWAY_URL", "FAIRWAY_DATABASE")
+        environment = {name: value for name, value in os.environ.items() if name not in unset}
         answer = subprocess.run(
             [sys.executable, str(PROGRAMS / "fairway_program.py"), *map(str, words)],
             env={**environment, **settings},
@@ -145,5 +133,37 @@ class DirectQueue(FairwayQueue):
             timeout=CALL_SECONDS,
         )
         if answer.returncode:
-            raise RuntimeError(f"the direct client failed:\n{answer.stderr.decode(errors='replace')[-3000:]}")
+            raise RuntimeError(f"Fairway's client failed:\n{answer.stderr.decode(errors='replace')[-3000:]}")
         return json.loads(answer.stdout.splitlines()[-1])
+
+
+class DirectQueue(FairwayQueue):
+    """Submitted to on the database itself."""
+
+    def place(self) -> dict[str, str]:
+        return {"FAIRWAY_DATABASE": self.database.dsn}
+
+
+class BareQueue(FairwayQueue):
+    """Submitted to over HTTP with prepared requests."""
+
+    def fill(self, jobs: int) -> Submitted:
+        self.node.pause(True)
+        started, cpu = time.perf_counter(), time.process_time()
+        self.node.submit("nothing", jobs)
+        return Submitted(jobs, time.perf_counter() - started, time.process_time() - cpu)
+
+    def single(self, jobs: int, callers: int) -> Submitted:
+        self.node.pause(True)
+        result = lean_client(self.node, jobs, callers)
+        if result["statuses"] != {"201": jobs}:
+            raise RuntimeError(f"expected {jobs} times 201, got {result['statuses']}")
+        return Submitted(jobs, result["seconds"], result["cpu_seconds"])
+
+    def latency(self, samples: int) -> Sequence[float]:
+        def begin() -> int:
+            job = self.node.call("POST", "/v1/jobs", {"task": "stamp", "queue": QUEUE})
+            ended = self.node.call("GET", f"/v1/jobs/{job['id']}?wait=10s")
+            return int(ended["outcome"]["value"])
+
+        return sample(begin, samples)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,8 +126,7 @@ class Worker:
         stop(self.process)
         if self.process.stdin is not None:
             self.process.stdin.close()
-        lines = [line for line in self._said().splitlines() if line.startswith("executed ")]
-        return sum(int(line.split()[1]) for line in lines)
+        return sum(map(int, re.findall(r"^executed (\d+)$", self._said(), re.MULTILINE)))
 
     def _said(self) -> str:
         return self._output.read_text(errors="replace") + self._errors.read_text(errors="replace")

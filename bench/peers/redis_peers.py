@@ -107,7 +107,7 @@ class RedisQueue:
     def log_statements(self) -> None:
         """Nothing to do: only PostgreSQL's statements are counted."""
 
-    def watch_idle(self, seconds: float) -> tuple[float, float] | None:
+    def watch_idle(self, seconds: float) -> float | None:
         time.sleep(seconds)
         return None
 

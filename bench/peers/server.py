@@ -62,10 +62,6 @@ class Server:
             log.seek(since)
             return sum(b"LOG:  statement: " in line or b"LOG:  execute " in line for line in log)
 
-    def transactions(self, database: str) -> int:
-        sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1"
-        return int(self._ask(sql, database))
-
     def close(self) -> None:
         self._loop.run(self._own.close(timeout=10))
         self._loop.close()

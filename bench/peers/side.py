@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -18,13 +17,6 @@ class Submitted(NamedTuple):
     @property
     def rate(self) -> float:
         return self.jobs / self.seconds
-
-
-def timed(jobs: int, submit: Callable[[], None]) -> Submitted:
-    """Time a submit made by this very process."""
-    started, cpu = time.perf_counter(), time.process_time()
-    submit()
-    return Submitted(jobs, time.perf_counter() - started, time.process_time() - cpu)
 
 
 class Queue(Protocol):
@@ -46,7 +38,7 @@ class Queue(Protocol):
         """Say whether all have ended; cheap, since it is asked during a drain."""
 
     def check(self, jobs: int) -> str:
-        """Raise unless *jobs* were executed, and say where that was seen. Asked after `working`."""
+        """Raise unless at least *jobs* were executed; say where that was seen. Asked after `working`."""
 
     def latency(self, samples: int) -> Sequence[float]:
         """Return the milliseconds from the submit call to the task's first line. Asked while `working`."""
@@ -57,8 +49,8 @@ class Queue(Protocol):
     def cpu_seconds(self) -> tuple[float, float]:
         """Return the CPU used so far by the side's own processes and by the database server."""
 
-    def watch_idle(self, seconds: float) -> tuple[float, float] | None:
-        """Return statements and transactions a second while `working` on nothing; None without PostgreSQL."""
+    def watch_idle(self, seconds: float) -> float | None:
+        """Return the statements a second while `working` on nothing; None without PostgreSQL."""
 
     def log_statements(self) -> None:
         """Prepare `watch_idle`: asked before `working`."""

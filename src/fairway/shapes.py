@@ -85,6 +85,7 @@ class Settings(TypedDict):
     limit: int | None
     paused: bool
     discipline: str | None
+    on_lease_lost: str | None
 
 
 class Queue(TypedDict):

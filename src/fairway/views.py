@@ -93,6 +93,7 @@ def queue_view(queue: QueueView) -> Queue:
             "limit": settings.limit,
             "paused": settings.paused,
             "discipline": settings.discipline,
+            "on_lease_lost": settings.on_lease_lost,
         },
         "waiting": queue.waiting,
         "scheduled": queue.scheduled,

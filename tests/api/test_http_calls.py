@@ -182,9 +182,9 @@ async def test_only_an_unknown_job_can_be_resolved(api: Api) -> None:
 # --- queues ------------------------------------------------------------------------------------------
 async def test_a_queue_is_set_changed_and_forgotten(api: Api) -> None:
     put = await api("PUT", "/v1/queues/acme/a", {"limit": 3, "paused": True})
-    assert put["settings"] == {"limit": 3, "paused": True, "discipline": None}
+    assert put["settings"] == {"limit": 3, "paused": True, "discipline": None, "on_lease_lost": None}
     patched = await api("PATCH", "/v1/queues/acme/a", {"limit": None})
-    assert patched["settings"] == {"limit": None, "paused": True, "discipline": None}
+    assert patched["settings"] == {"limit": None, "paused": True, "discipline": None, "on_lease_lost": None}
     assert (await api("PUT", "/v1/queues/acme/a", {}))["settings"]["paused"] is False
     await api("DELETE", "/v1/queues/acme/a", status=204)
     await api("GET", "/v1/queues/acme/a", status=404)

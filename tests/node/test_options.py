@@ -12,6 +12,7 @@ import pytest
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
 from fairway.node.app import Node
+from fairway.node.databases import choose_database
 from fairway.node.options import NodeOptions, scaled_timers, time_scale
 from fairway.node.program import _farewell, _greeting
 
@@ -259,3 +260,27 @@ def test_a_node_says_what_it_leaves_behind(left: dict[str, int], sentence: str) 
 def test_a_node_with_nonsense_options_is_not_made() -> None:
     with pytest.raises(InvalidRequest):
         Node(NodeOptions(slots=0))
+
+
+def test_a_scheduler_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
+    assert NodeOptions(data_dir=tmp_path, scheduler="night").database_path() == tmp_path / "night.db"
+    with pytest.raises(InvalidRequest, match="a file holds one scheduler"):
+        NodeOptions("jobs.db", scheduler="night").database_path()
+    check("cannot name a scheduler", scheduler="../x")
+
+
+@pytest.mark.parametrize(
+    ("address", "scheduler", "schema"),
+    [
+        ("postgresql://host/db", None, "fairway"),
+        ("postgresql://host/db", "night", "night"),
+        ("postgres://u:pass@host,other:5433/db?scheduler=day&sslmode=require", None, "day"),
+        ("postgres://u:pass@host,other:5433/db?scheduler=day", "night", "night"),
+    ],
+)
+def test_a_scheduler_has_a_schema_of_its_own(address: str, scheduler: str | None, schema: str) -> None:
+    database = choose_database(NodeOptions(address, scheduler=scheduler))
+    assert database.store.kind == "postgres" and database.lock is None
+    assert database.store.schema == schema  # type: ignore[attr-defined]
+    assert "pass" not in str(database.shown)

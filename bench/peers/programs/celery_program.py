@@ -29,8 +29,8 @@ def stamp():
 
 
 @worker_process_shutdown.connect
-def say_executed(**_):
-    print(f"executed {verbs.executed}", flush=True)
+def ending(**_):
+    verbs.say_executed()
 
 
 class Peer:

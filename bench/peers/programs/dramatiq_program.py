@@ -15,7 +15,7 @@ THREADS = os.environ.get("BENCH_CONCURRENCY", "8")
 
 class SayExecuted(dramatiq.Middleware):
     def after_worker_shutdown(self, broker, worker):
-        print(f"executed {verbs.executed}", flush=True)
+        verbs.say_executed()
 
 
 broker = RedisBroker(url=verbs.ADDRESS)

@@ -1,4 +1,4 @@
-"""Fairway's Python client on the database itself (FAIRWAY_DATABASE), with the verbs of the others."""
+"""Fairway's Python client, on FAIRWAY_URL or FAIRWAY_DATABASE, with the verbs of the others."""
 
 from __future__ import annotations
 

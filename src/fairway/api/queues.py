@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -23,6 +23,7 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     limit: Limit | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
     discipline: ShortText | UnsetType | None = UNSET
+    on_lease_lost: Literal["keep", "kill"] | UnsetType | None = UNSET
 
 
 class NextQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from fairway.cli.output import clean, say, show_facts, show_json, show_table
 
 NEXT_SHOWN = 10
 #: What can be set on a queue.
-SETTINGS = ("limit", "paused", "discipline")
+SETTINGS = ("limit", "paused", "discipline", "on_lease_lost")
 
 
 @click.group()
@@ -99,6 +99,7 @@ def _show(queue: dict[str, Any]) -> None:
             ("limit", "none" if settings.get("limit") is None else settings["limit"]),
             ("paused", "yes" if settings.get("paused") else "no"),
             ("discipline", settings.get("discipline")),
+            ("on lease lost", settings.get("on_lease_lost")),
             ("oldest wait", show_seconds(queue.get("oldest_wait"))),
             ("held up by", _held_up_by(queue)),
         ]

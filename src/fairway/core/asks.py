@@ -141,6 +141,7 @@ def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
         limit=stored.get("limit"),
         paused=bool(stored.get("paused", False)),
         discipline=discipline if discipline in DISCIPLINES else None,
+        on_lease_lost=stored.get("on_lease_lost"),
     )
 
 

@@ -112,13 +112,21 @@ def expire(world: World, now: Moment) -> None:
     if now.mono < max(world.patient_until, world.judged_at + world.timers.beat / 4):
         return
     world.judged_at = now.mono
-    horizon = now.mono - world.timers.lease
     for worker in list(world.workers.values()):
-        if worker.heard_at < horizon:
-            bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)
-            continue
-        for live in [live for live in worker.live.values() if live.named_at < horizon]:
-            lose(world, live, "its worker did not name it for a whole lease", now)
+        _judge(world, worker, now)
+
+
+def _judge(world: World, worker: Worker, now: Moment) -> None:
+    """Take from a worker what it did not renew. A silent one is buried when nothing is left to wait for."""
+    timers = world.timers
+    silent = worker.heard_at < now.mono - timers.lease
+    why = f"its worker {'was not heard of' if silent else 'did not name it'} for a whole lease"
+    for live in list(worker.live.values()):
+        lease = timers.kill_lease if live.kill else timers.lease
+        if min(worker.heard_at, live.named_at) < now.mono - lease:
+            lose(world, live, why, now)
+    if silent and not worker.live:
+        bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)
 
 
 def _measure(worker: Worker) -> None:

@@ -143,6 +143,7 @@ class QueueSettings:
     limit: int | None = None
     paused: bool = False
     discipline: str | None = None
+    on_lease_lost: str | None = None  # keep: code runs on; kill: it is ended before the lease can be taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ class Timers:
 
     beat: float = 2.0
     lease: float = 10.0
+    kill_lease: float = 10.0  # of attempts whose code is ended with their lease
     crash_window: float = 86_400.0
     bundle_budget: float = 0.010
     bundle_most: int = 1000

@@ -144,6 +144,9 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
         job: Live(job, queue, shape, priority, place, worker, size, mono, bundle)
         for job, place in zip(jobs, places, strict=True)
     }
+    if world.tree.kills(queue):
+        for live in begun.values():
+            live.kill = True
     world.live.update(begun)
     worker.live.update(begun)
     spec = worker.spec

@@ -149,6 +149,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     live.attempt, live.generation, live.rules = begun.attempt, begun.generation, begun.rules
     live.unique, live.cancelling, live.found = begun.unique, event.cancelling, True
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
+    live.kill = world.tree.kills(queue)
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
     world.tree.hold(queue)

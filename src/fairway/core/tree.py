@@ -85,6 +85,13 @@ class Tree:
             del queue.parent.children[queue.path.rpartition("/")[2]]
             del self.queues[queue.path]
 
+    def kills(self, queue: Queue) -> bool:
+        """Say whether code of this queue is to be ended when its worker loses the lease."""
+        for above in queue.path_up():
+            if above.settings.on_lease_lost is not None:
+                return above.settings.on_lease_lost == "kill"
+        return False
+
     # --- waiting jobs ----------------------------------------------------------------------------
     def put(self, arrival: Arrival, now: int) -> Queue:
         """Let a job wait in its queue."""

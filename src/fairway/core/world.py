@@ -28,6 +28,7 @@ class Live:
     unique: str | None = None
     cancelling = False
     force = False
+    kill = False  # its worker ends it before the lease can be taken
     found = False  # begun by an earlier leader, in what size is not known
 
     def __init__(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 from fairway.errors import FairwayError
 from fairway.node.options import NodeOptions
+from fairway.places import is_postgres, postgres_address, without_password
 from fairway.store import Store
 from fairway.stores.sqlite import SqliteStore
 from fairway.stores.sqlite.locks import FileLock, WorkerLocks, leader_lock
@@ -39,7 +39,7 @@ class Database(NamedTuple):
 def choose_database(options: NodeOptions) -> Database:
     """Return the database that the options name, not opened yet."""
     address = options.database_address()
-    if address.startswith(("postgresql://", "postgres://")):
+    if is_postgres(address):
         return _postgres(address, options.scheduler)
     path = options.database_path()
     return Database(SqliteStore(path), path, leader_lock(path), WorkerLocks(path))
@@ -50,12 +50,5 @@ def _postgres(address: str, scheduler: str | None) -> Database:
         from fairway.stores.postgres import PostgresStore
     except ImportError as error:
         raise FairwayError(f"PostgreSQL needs asyncpg: pip install asyncpg ({error})") from None
-    store = PostgresStore(address, scheduler) if scheduler else PostgresStore(address)
-    return Database(store, without_password(address))
-
-
-def without_password(address: str) -> str:
-    """Return an address as it may be shown."""
-    parts = urlsplit(address)
-    user, at, hosts = parts.netloc.rpartition("@")
-    return urlunsplit((parts.scheme, user.partition(":")[0] + at + hosts, parts.path, "", ""))
+    dsn, named = postgres_address(address)
+    return Database(PostgresStore(dsn, scheduler or named), without_password(address))

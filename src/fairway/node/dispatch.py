@@ -22,7 +22,7 @@ def send_begins(
         shape = live.shape
         assignment = wire.Assignment(
             job, attempt, shape.adapter, shape.task, payload, rules.timeout, live.queue.path,
-            bundles.get(job, 0), generation,
+            bundles.get(job, 0), generation, live.kill,
         )  # fmt: skip
         assignments = by_worker.get(live.incarnation)
         if assignments is None:

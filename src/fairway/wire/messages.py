@@ -56,6 +56,7 @@ class Assignment(NamedTuple):
     queue: str
     bundle: int = 0
     generation: int = 0
+    kill: bool = False  # end its code before the lease can be taken by somebody else
 
 
 # --- worker → node -----------------------------------------------------------------------------------
