@@ -53,21 +53,34 @@ SELECT id, queue, flow, priority, 2, attempt, worker, payload, created_at, start
 PAYLOAD = b"x" * 90
 
 
-def measure(server: Server, jobs: int, rounds: int) -> Iterator[Row]:
-    """Yield the bulk insert and one row per batch size."""
-    copied: list[float] = []
-    for size in BATCHES:
-        rates = []
-        for _ in range(rounds):
-            with server.database() as database:
-                copied.append(uvloop.run(fill(database.dsn, jobs)))
+class Raw:
+    """The limit, measured once a round, among the sides."""
+
+    name = "raw"
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._copied: list[float] = []
+        self._carried: dict[int, list[float]] = {size: [] for size in BATCHES}
+
+    def measure(self, jobs: int) -> str:
+        """Measure each batch size once; return the rates in words."""
+        for size, rates in self._carried.items():
+            with self._server.database() as database:
+                self._copied.append(uvloop.run(fill(database.dsn, jobs)))
                 database.settle()
                 rates.append(uvloop.run(carry(database.dsn, jobs, size)))
                 ended = database.ask("SELECT count(*) FROM ended")
             if ended != jobs:
                 raise RuntimeError(f"{jobs} jobs went in, {ended} ended")
-        yield median("drain of no-op jobs", f"{SIDE} {size}", rates, "jobs/s", "begin + finish, no scheduler")
-    yield median("bulk submit, 5,000 a call", f"{SIDE} COPY", copied, "jobs/s")
+        return ", ".join(f"{rates[-1]:,.0f} in batches of {size:,}" for size, rates in self._carried.items())
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row per batch size, and the bulk insert."""
+        for size, rates in self._carried.items():
+            note = "begin + finish, no scheduler"
+            yield median("drain of no-op jobs", f"{SIDE} {size}", rates, "jobs/s", note)
+        yield median("bulk submit, 5,000 a call", f"{SIDE} COPY", self._copied, "jobs/s")
 
 
 async def fill(dsn: str, jobs: int) -> float:

@@ -1,6 +1,6 @@
 """Fairway and its peers on one PostgreSQL, in one run.
 
-    python -m bench.peers [--quick] [--only raw,drain,single,latency,backlog,idle] [--sides fairway,...]
+    python -m bench.peers [--quick] [--only drain,single,latency,backlog,idle] [--sides fairway,...]
 
 Drains go in turns: every side once, then every side again, so that a machine that is slower for a minute is
 so for all. Prints each number with its ratio to Fairway's, then Fairway against the best peer and against the
@@ -19,16 +19,17 @@ from types import FrameType
 from typing import Any
 
 from bench.machine import busy_with_others, facts
-from bench.peers import measure, raw, report
+from bench.peers import measure, report
 from bench.peers.fairway_pg import fairway_sides
 from bench.peers.install import install
+from bench.peers.raw import Raw
 from bench.peers.redis_peers import redis_peers
 from bench.peers.roster import postgres_peers
 from bench.peers.server import Server, filesystem_of_temporaries, running_server
 from bench.peers.side import Side
 from bench.rows import Row, median
 
-PARTS = ("raw", "drain", "single", "latency", "backlog", "idle")
+PARTS = ("drain", "single", "latency", "backlog", "idle")
 BULK = "bulk submit, 5,000 a call"
 DRAIN = "drain of no-op jobs"
 
@@ -38,7 +39,8 @@ class Run:
 
     def __init__(self, asked: argparse.Namespace, server: Server, sides: list[Side]) -> None:
         quick = asked.quick
-        self.server, self.sides = server, sides
+        self.sides = sides
+        self.limit = Raw(server) if not asked.sides or Raw.name in asked.sides else None
         self.jobs: int = asked.jobs or (10_000 if quick else 100_000)
         self.rounds: int = asked.rounds or (1 if quick else 5)
         self.long_backlog: int = asked.backlog or (100_000 if quick else 1_000_000)
@@ -48,20 +50,19 @@ class Run:
         self.rows: list[Row] = []
         self.failures: list[str] = []
 
-    def raw(self) -> None:
-        """The server's own limit."""
-        self._take("raw", raw.measure(self.server, self.jobs, self.rounds))
-
     def drain(self) -> None:
-        """A backlog of no-ops, the sides in turns."""
+        """A backlog of no-ops, the sides and the server's own limit in turns."""
         found: dict[str, list[measure.Drained]] = {side.name: [] for side in self.sides}
         for number in range(self.rounds):
             print(f"  round {number + 1} of {self.rounds}", flush=True)
             for side in self.sides:
                 self._drain_once(side, found[side.name])
+            self._limit_once()
         for side in self.sides:
             if runs := found[side.name]:
                 self._take(side.name, self._drain_rows(side, runs))
+        if self.limit is not None:
+            self._take(Raw.name, self.limit.rows())
 
     def single(self) -> None:
         """Submits one by one."""
@@ -91,6 +92,13 @@ class Run:
         else:
             runs.append(drained)
             print(f"    {side.name:<16} {drained.drained:>9,.0f} jobs/s", flush=True)
+
+    def _limit_once(self) -> None:
+        try:
+            if self.limit is not None:
+                print(f"    {Raw.name:<16} {self.limit.measure(self.jobs)}", flush=True)
+        except Exception as error:
+            self._failed(Raw.name, error)
 
     def _drain_rows(self, side: Side, runs: list[measure.Drained]) -> Iterator[Row]:
         note = measure.drain_note(side, runs, self.jobs)
@@ -146,7 +154,7 @@ def chosen(asked: argparse.Namespace, server: Server, stack: ExitStack) -> list[
     there: list[Side] = [*fairway_sides(server), *postgres_peers(server)]
     if not asked.sides or {"celery", "dramatiq"} & set(asked.sides):
         there += stack.enter_context(redis_peers())
-    if unknown := set(asked.sides) - {side.name for side in there}:
+    if unknown := set(asked.sides) - {side.name for side in there} - {Raw.name}:
         print(f"cannot be measured here: {', '.join(sorted(unknown))}", flush=True)
     return [side for side in there if not asked.sides or side.name in asked.sides]
 

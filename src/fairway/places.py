@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -12,6 +13,8 @@ from fairway.errors import InvalidRequest
 SCHEME = "sqlite:///"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEDULER = "fairway"
+
+_scheduler = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
 class PostgresAddress(NamedTuple):
@@ -38,6 +41,23 @@ def sqlite_file(address: str) -> Path:
     raise InvalidRequest(
         f"database {without_password(address)!r} is not of the form sqlite:///path/file.db", field="database"
     )
+
+
+def check_scheduler(name: str) -> str:
+    """Return a scheduler's name if it is one: it names a schema, a file and a prefix of paths."""
+    if not _scheduler.fullmatch(name) or name.startswith("pg_"):
+        raise InvalidRequest(
+            f"{name[:60]!r} cannot name a scheduler: small letters, digits and _, at most 40",
+            field="scheduler",
+        )
+    return name
+
+
+def scheduler_file(file: Path, scheduler: str | None) -> Path:
+    """Return the file of one scheduler: `jobs-night.db` beside `jobs.db`, which is the default one's."""
+    if scheduler in (None, DEFAULT_SCHEDULER):
+        return file
+    return file.with_name(f"{file.stem}-{scheduler}{file.suffix}")
 
 
 def is_postgres(address: str) -> bool:

@@ -6,8 +6,9 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
-from fairway.core.model import Held, Moment, Result
+from fairway.core.model import Held, Moment, Result, Timers
 from fairway.core.plan import Plan, Resolve
+from fairway.core.scheduler import Core
 
 from .stage import COMMAND, Stage, task
 
@@ -51,6 +52,22 @@ def test_a_silent_worker_loses_its_attempts_after_a_lease_and_no_sooner() -> Non
     assert returned(wait(stage, LEASE, silent=True)) == []
     assert returned(wait(stage, 1, silent=True)) == [1, 2]
     assert stage.workers == {}
+
+
+def test_what_is_killed_with_its_lease_has_a_lease_of_its_own() -> None:
+    stage = Stage(Core(Timers(kill_lease=20.0)))
+    stage.join("w", 4)
+    wait(stage, LEASE)
+    stage.set("strict", on_lease_lost="kill")
+    stage.submit(1)
+    stage.submit(2, queue="strict/below")
+    stage.set("strict/kept", on_lease_lost="keep")
+    stage.submit(3, queue="strict/kept")
+    stage.step()
+    stage.beat("w", 1, 2, 3)
+    assert sorted(returned(wait(stage, LEASE + 1, silent=True))) == [1, 3]
+    assert returned(wait(stage, 8, silent=True)) == [] and "w" in stage.workers
+    assert returned(wait(stage, 3, silent=True)) == [2] and "w" not in stage.workers
 
 
 def test_an_attempt_that_is_never_named_is_lost_although_its_worker_beats() -> None:

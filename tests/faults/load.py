@@ -20,6 +20,7 @@ LIMITS |= {"load/other/one": 1, "load/other/two": 2}
 TASKS = "tests.faults.tasks"
 REFUSALS = (429, 503)
 RETRY_SECONDS = 0.05
+AVOID_SECONDS = 5.0
 BURST, NAPS = 12, 60
 
 Spec = dict[str, Any]
@@ -54,6 +55,7 @@ class Client(threading.Thread):
         self.stopping = threading.Event()
         self._pause = pause
         self._random = random.Random(seed)
+        self._avoided: dict[httpx.Client, float] = {}
         self._nodes = [httpx.Client(base_url=url, timeout=3) for url in urls]
 
     def run(self) -> None:
@@ -77,7 +79,7 @@ class Client(threading.Thread):
         """Ask one node after the other until one answers; None if the run ends before."""
         headers = {"Idempotency-Key": key}
         while not self.stopping.is_set():
-            node = self._random.choice(self._nodes)
+            node = self._choose()
             try:
                 if len(jobs) == 1:
                     answer = node.post("/v1/jobs", json=jobs[0], headers=headers)
@@ -85,6 +87,7 @@ class Client(threading.Thread):
                     answer = node.post("/v1/jobs/bulk", json={"jobs": jobs}, headers=headers)
             except httpx.TransportError:
                 self.unreached += 1
+                self._avoided[node] = time.monotonic() + AVOID_SECONDS
                 self.stopping.wait(RETRY_SECONDS)
                 continue
             if answer.status_code in (200, 201):
@@ -94,6 +97,12 @@ class Client(threading.Thread):
             self.refused += 1
             self.stopping.wait(RETRY_SECONDS)
         return None
+
+    def _choose(self) -> httpx.Client:
+        """Choose a node; one that did not answer is left alone for a while, if there is another."""
+        now = time.monotonic()
+        good = [node for node in self._nodes if self._avoided.get(node, 0.0) < now]
+        return self._random.choice(good or self._nodes)
 
 
 class Load:

@@ -23,20 +23,31 @@ DOCUMENT_PATH = "/v1/openapi.json"
 
 
 def build_api(
-    desk: Desk, *, token: str | None = None, hosts: Collection[str] = (), ids: IdMaker | None = None
+    desk: Desk,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] = (),
+    ids: IdMaker | None = None,
+    prefix: str = "",
 ) -> Api:
-    """Return the API of a node. *hosts* are the names it answers to beside the loopback ones; `*` is any."""
-    return Api(desk, token, hosts, ids or IdMaker())
+    """Return the API of a node. *hosts* are the names it answers to beside the loopback ones; `*` is any.
+
+    *prefix* is where it is reached, such as `/night`, if it shares its listener with others.
+    """
+    return Api(desk, token, hosts, ids or IdMaker(), prefix)
 
 
 class Api:
     """An ASGI application; owns the open streams and the counts of requests."""
 
-    def __init__(self, desk: Desk, token: str | None, hosts: Collection[str], ids: IdMaker) -> None:
+    def __init__(
+        self, desk: Desk, token: str | None, hosts: Collection[str], ids: IdMaker, prefix: str
+    ) -> None:
+        self.desk = desk
         self.tally = Tally()
         self.streams = Streams()
         routes = [
-            *_routes(operations(self.tally), desk, ids, self.streams),
+            *_routes(operations(self.tally, prefix), desk, ids, self.streams),
             Route(worker_socket.PATH, _NeedsUpgrade()),
             WebSocketRoute(worker_socket.PATH, worker_socket.WorkerSocket(desk)),
         ]
@@ -51,7 +62,7 @@ class Api:
         self.streams.close()
 
 
-def operations(tally: Tally) -> list[Operation]:
+def operations(tally: Tally, prefix: str = "") -> list[Operation]:
     """Return the whole table, the document's own calls included."""
     table = [
         *submit.OPERATIONS,
@@ -61,18 +72,18 @@ def operations(tally: Tally) -> list[Operation]:
         *workers.OPERATIONS,
         *events.OPERATIONS,
         *cluster.OPERATIONS,
-        *health.operations(tally),
+        *health.operations(tally, prefix),
     ]
-    table += _document_operations(table)
+    table += _document_operations(table, prefix)
     return table
 
 
-def _document_operations(table: list[Operation]) -> list[Operation]:
+def _document_operations(table: list[Operation], prefix: str) -> list[Operation]:
     drawn: list[bytes] = []  # when first asked for: it costs a node's start several milliseconds
 
     async def show_document(call: Call) -> Answer:
         if not drawn:
-            drawn.append(msgspec.json.encode(document(table)))
+            drawn.append(msgspec.json.encode(document(table, prefix)))
         return Answer(200, drawn[0])
 
     async def redirect(call: Call) -> Answer:

@@ -6,6 +6,7 @@ from fairway import __version__
 from fairway.api.answers import TEXT, Answer, answer_json
 from fairway.api.operation import Call, Operation
 from fairway.api.tally import Tally, number_lines
+from fairway.desk import Desk
 from fairway.errors import WorldError
 
 METRICS = b"text/plain; version=0.0.4; charset=utf-8"
@@ -18,34 +19,39 @@ async def show_alive(call: Call) -> Answer:
 
 async def show_ready(call: Call) -> Answer:
     """Say whether work can be sent here: this node serves and knows a leader."""
-    try:
-        cluster = await call.desk.cluster()
-    except WorldError as error:
-        return Answer(503, f"not ready: {error}\n".encode(), TEXT)
-    if cluster.ready and cluster.leader is not None:
+    reason = await why_not_ready(call.desk)
+    if reason is None:
         return Answer(200, b"ready\n", TEXT)
-    return Answer(503, b"not ready: no leader is known\n", TEXT)
+    return Answer(503, f"not ready: {reason}\n".encode(), TEXT)
 
 
-async def show_what_this_is(call: Call) -> Answer:
-    """Tell a visitor where to go."""
-    return answer_json(
-        {
-            "name": "fairway",
-            "version": __version__,
-            "node": call.desk.name,
-            "what": "a durable, fair, multi-tenant job scheduler",
-            "api": "/v1/openapi.json",
-            "numbers": "/metrics",
-        }
-    )
+async def why_not_ready(desk: Desk) -> str | None:
+    """Say what a node still lacks, None if nothing."""
+    try:
+        cluster = await desk.cluster()
+    except WorldError as error:
+        return str(error)
+    return None if cluster.ready and cluster.leader is not None else "no leader is known"
 
 
-def operations(tally: Tally) -> list[Operation]:
+def operations(tally: Tally, prefix: str = "") -> list[Operation]:
     """Return the calls of this module; the numbers page shows the tally as well."""
 
+    async def show_what_this_is(call: Call) -> Answer:
+        """Tell a visitor where to go."""
+        return answer_json(
+            {
+                "name": "fairway",
+                "version": __version__,
+                "node": call.desk.name,
+                "what": "a durable, fair, multi-tenant job scheduler",
+                "api": f"{prefix}/v1/openapi.json",
+                "numbers": f"{prefix}/metrics",
+            }
+        )
+
     async def show_numbers(call: Call) -> Answer:
-        lines = [*number_lines(call.desk.numbers()), *tally.lines()]
+        lines = number_lines({**call.desk.numbers(), **tally.numbers()})
         return Answer(200, "\n".join([*lines, ""]).encode(), METRICS)
 
     return [

@@ -27,8 +27,8 @@ PATH_PATTERNS = {
 _placeholder = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Draw the document of these calls."""
+def document(operations: Iterable[Operation], prefix: str = "") -> dict[str, Any]:
+    """Draw the document of these calls; *prefix* is what stands before their paths."""
     operations = list(operations)
     schemas = Schemas(operations)
     paths: dict[str, Any] = {}
@@ -38,6 +38,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Fairway", "version": __version__},
+        "servers": [{"url": prefix or "/"}],
         "paths": paths,
         "components": {
             "schemas": schemas.components,

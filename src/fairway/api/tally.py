@@ -26,12 +26,12 @@ class Tally:
         known = method if method in METHODS else "OTHER"
         self.requests[known, route or "unknown", status] += 1
 
-    def lines(self) -> Iterator[str]:
-        """Write the counts as Prometheus reads them."""
-        yield "# TYPE fairway_http_requests_total counter"
-        for (method, route, status), count in sorted(self.requests.items()):
-            labels = f'method="{method}",route="{route}",code="{status}"'
-            yield f"fairway_http_requests_total{{{labels}}} {count}"
+    def numbers(self) -> dict[str, int]:
+        """Return the counts under their names and labels."""
+        return {
+            f'http_requests_total{{method="{method}",route="{route}",code="{status}"}}': count
+            for (method, route, status), count in self.requests.items()
+        }
 
 
 def number_lines(numbers: Mapping[str, float]) -> Iterator[str]:

@@ -10,7 +10,14 @@ import click
 
 from fairway.cli.output import clean, say
 from fairway.errors import StoreUnusable
-from fairway.places import data_directory, is_postgres, postgres_address, sqlite_file
+from fairway.places import (
+    check_scheduler,
+    data_directory,
+    is_postgres,
+    postgres_address,
+    scheduler_file,
+    sqlite_file,
+)
 
 MAGIC = b"SQLite format 3\0"
 
@@ -30,6 +37,8 @@ def init(database: str | None, scheduler: str | None) -> None:
         say(clean(asyncio.run(_prepare(database, scheduler))))
         return
     file = sqlite_file(database) if database else data_directory() / "fairway.db"
+    if scheduler:
+        file = scheduler_file(file, check_scheduler(scheduler))
     existed = file.exists()
     refuse_foreign(file)
     file.parent.mkdir(parents=True, exist_ok=True)

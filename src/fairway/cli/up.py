@@ -22,7 +22,13 @@ DEFAULT_LISTEN = "127.0.0.1:8899"
 @click.option("--no-worker", is_flag=True, help="The node alone.")
 @click.option("--no-lead", is_flag=True, help="Never stand for election.")
 @click.option("--advertise", metavar="URL", help="Where others reach it.  [the address it listens on]")
-@click.option("--scheduler", metavar="NAME", help="Which of the database's schedulers.  [fairway]")
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="NAME",
+    help="Which of the database's schedulers; again for more of them.  [fairway]",
+)
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go.")
 def up(
     database: str | None,
@@ -36,7 +42,7 @@ def up(
     no_worker: bool,
     no_lead: bool,
     advertise: str | None,
-    scheduler: str | None,
+    schedulers: tuple[str, ...],
     data_dir: Path | None,
 ) -> int:
     """Start a node and a worker on this machine; Ctrl-C stops both.
@@ -47,6 +53,9 @@ def up(
 
     Nodes on the same database are a cluster: one leads, any other takes over. To listen on an address
     that others reach, set FAIRWAY_TOKEN to the same secret for all nodes, workers and clients.
+
+    Schedulers with names of their own are strangers to each other: a schema each in PostgreSQL, a file each
+    otherwise. Several --scheduler are hosted side by side, each with a worker, at http://HOST:PORT/NAME.
     """
     check_listen(listen)
     check_apps(apps)
@@ -64,12 +73,11 @@ def up(
         worker=not no_worker,
         lead=not no_lead,
         advertise=advertise,
-        scheduler=scheduler,
         async_per_slot=async_per_slot,
         data_dir=data_dir,
     )
     options.check()
-    return run_node(options, announce)
+    return run_node(options, announce, schedulers)
 
 
 def announce(line: str) -> None:

@@ -125,6 +125,7 @@ def _judge(world: World, worker: Worker, now: Moment) -> None:
         lease = timers.kill_lease if live.kill else timers.lease
         if min(worker.heard_at, live.named_at) < now.mono - lease:
             lose(world, live, why, now)
+    worker.refusing |= silent  # it gets nothing more before its next beat
     if silent and not worker.live:
         bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)
 

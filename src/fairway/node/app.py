@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from fairway import __version__
-from fairway.api.app import build_api
+from fairway.api.app import Api, build_api
 from fairway.api.server import Server
 from fairway.clock import wall
 from fairway.errors import Deposed, NoLeader, WorldError
@@ -44,12 +46,26 @@ LOOK_AT_LOCKS_SECONDS = 0.25
 WRITE_DOWN_SECONDS = 10.0
 
 
-class Node:
-    """One fairway process: serves the API, stands for election, leads when elected."""
+class Listening(Protocol):
+    """Serves one API: a listener of its own, or a part of one that several schedulers share."""
 
-    def __init__(self, options: NodeOptions) -> None:
+    async def start(self, listen: str) -> tuple[str, int]: ...
+
+    async def stop(self, grace: float) -> None: ...
+
+
+class Node:
+    """One fairway process, or one scheduler's part of it: serves the API, stands, leads when elected.
+
+    *serve* makes the server of its API; *prefix* is what stands before every path there.
+    """
+
+    def __init__(
+        self, options: NodeOptions, serve: Callable[[Api], Listening] = Server, prefix: str = ""
+    ) -> None:
         options.check()
         self.options = options
+        self._serve, self.prefix = serve, prefix
         self.name = options.node_name()
         self.incarnation = secrets.token_hex(8)
         self._database = choose_database(options)
@@ -69,7 +85,7 @@ class Node:
         self.engine: Engine | None = None
         self.url = ""  # where this machine reaches it
         self.advertised = ""  # where others do
-        self._server: Server | None = None
+        self._server: Listening | None = None
         self._elector: Elector | None = None
         self._worker: OwnWorker | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,9 +100,11 @@ class Node:
         await self.store.open()
         # Whoever has the token is no page of a browser that was led here by a foreign name.
         hosts = ("*",) if self.options.token else ()
-        self._server = Server(build_api(self.desk, token=self.options.token, hosts=hosts))
+        api = build_api(self.desk, token=self.options.token, hosts=hosts, prefix=self.prefix)
+        self._server = self._serve(api)
         host, port = await self._server.start(self.options.listen)
-        self.url, self.advertised = url_of(host, port), self.options.advertised(host, port)
+        self.url = url_of(host, port) + self.prefix
+        self.advertised = self.options.advertised(host, port) + self.prefix
         self._started_at = wall()
         self._elector = Elector(
             self.store,

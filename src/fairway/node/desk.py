@@ -105,7 +105,7 @@ class NodeDesk:
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
-        if engine is not None and all(_is_plain(engine, job) for each in submissions for job in each.jobs):
+        if engine is not None and self._can_ride(engine, submissions):
             try:
                 return await _in_time(engine.submit(submissions), MAYBE_ACCEPTED)
             except Deposed:  # surely not written
@@ -113,6 +113,16 @@ class NodeDesk:
         accepted = await self.store.submit(submissions, wall())
         self.ring()
         return accepted
+
+    def _can_ride(self, engine: Engine, submissions: Sequence[Submission]) -> bool:
+        """Say whether all these jobs can be in the leader's own commit.
+
+        On a server a unique key may stand in somebody's open transaction: whoever wants it waits, and that
+        must not be the leader.
+        """
+        alone = self.store.kind != "postgres"
+        jobs = [job for each in submissions for job in each.jobs]
+        return all(_is_plain(engine, job) and (alone or job.unique is None) for job in jobs)
 
     async def get_job(self, job: int) -> StoredJob:
         found = await self.store.find_job(job)

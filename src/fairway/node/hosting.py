@@ -41,7 +41,7 @@ class OwnWorker:
                 queues=list(options.queues) or ["**"],
                 apps=list(options.apps),
                 async_per_slot=options.async_per_slot,
-                data_dir=options.home() if node.locks is None and options.name else None,
+                data_dir=options.worker_home() if node.locks is None and options.name else None,
             ),
             self._connect,
         )

@@ -110,7 +110,8 @@ class Link:
         query = urlencode({"node": self._incarnation, "stands": stands, "term": leader.term})
         silence = self._ttl / 4
         connections = self.connections(leader)
-        stream = connections.stream(f"/v1/cluster/pulse?{query}", bearer(self._token), silence)
+        target = f"{prefix_of(leader)}/v1/cluster/pulse?{query}"
+        stream = connections.stream(target, bearer(self._token), silence)
         patience = OPEN_SECONDS
         async with aclosing(stream) as pulse:  # type: ignore[type-var]
             while _same(self.leader, leader):
@@ -153,6 +154,11 @@ class Link:
 def bearer(token: str | None) -> dict[str, str]:
     """Return the header that carries the cluster's token."""
     return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def prefix_of(leader: Leadership) -> str:
+    """Return what stands before every path at the leader's node: it may host several schedulers."""
+    return urlsplit(leader.url).path.rstrip("/")
 
 
 def _same(one: Leadership | None, other: Leadership | None) -> bool:

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
-from fairway.places import data_directory, sqlite_file
+from fairway.places import check_scheduler, data_directory, scheduler_file, sqlite_file
 
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_scheduler = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _word = re.compile(r"[\x21-\x7e]{1,512}")
 
 
@@ -53,11 +52,8 @@ class NodeOptions:
             raise InvalidRequest("slots must be 1 to 10,000", field="slots")
         if not 1 <= self.async_per_slot <= 1_000_000:
             raise InvalidRequest("async_per_slot must be 1 to 1,000,000", field="async_per_slot")
-        if self.scheduler is not None and not _scheduler.fullmatch(self.scheduler):
-            raise InvalidRequest(
-                f"{self.scheduler[:60]!r} cannot name a scheduler: small letters, digits and _, at most 40",
-                field="scheduler",
-            )
+        if self.scheduler is not None:
+            check_scheduler(self.scheduler)
         self.check_token()
         self.check_address()
         self.check_advertised()
@@ -66,19 +62,18 @@ class NodeOptions:
         """Return the data directory."""
         return data_directory(self.data_dir)
 
+    def worker_home(self) -> Path:
+        """Return where a scheduler's own worker leaves its trace: the same name may serve several."""
+        return self.home() / self.scheduler if self.scheduler else self.home()
+
     def database_address(self) -> str:
         """Return the address as given, "" for the default file."""
         return self.database or os.environ.get("FAIRWAY_DATABASE") or ""
 
     def database_path(self) -> Path:
-        """Return the SQLite file; each scheduler has its own."""
+        """Return the SQLite file; each scheduler has its own, beside that of the default one."""
         address = self.database_address()
-        if address and self.scheduler:
-            raise InvalidRequest(
-                "a file holds one scheduler: name another file with --database, without --scheduler",
-                field="scheduler",
-            )
-        return sqlite_file(address) if address else self.home() / f"{self.scheduler or 'fairway'}.db"
+        return scheduler_file(sqlite_file(address) if address else self.home() / "fairway.db", self.scheduler)
 
     def check_token(self) -> None:
         """A token travels in a header, so it must be one word of ASCII. It is never shown."""

@@ -8,27 +8,29 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fairway import __version__
 from fairway.errors import FairwayError
 from fairway.node.app import Node
 from fairway.node.options import NodeOptions
+from fairway.node.schedulers import Schedulers
 from fairway.worker.app import CannotImport, explain_import
 
 
-def run_node(options: NodeOptions, announce: Callable[[str], None]) -> int:
+def run_node(options: NodeOptions, announce: Callable[[str], None], schedulers: Sequence[str] = ()) -> int:
     """Run a node until it is told to stop; say what people should know. Return the exit code.
 
-    Raises a FairwayError with one clear message if the node cannot start.
+    Several *schedulers* are hosted side by side. Raises a FairwayError with one clear message if it cannot
+    start.
     """
     calm_collector()
     try:
         import uvloop
     except ImportError:  # not on every platform
-        return asyncio.run(_run(options, announce))
-    return uvloop.run(_run(options, announce))
+        return asyncio.run(_run(options, schedulers, announce))
+    return uvloop.run(_run(options, schedulers, announce))
 
 
 def calm_collector() -> None:
@@ -42,24 +44,24 @@ def calm_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-async def _run(options: NodeOptions, announce: Callable[[str], None]) -> int:
+async def _run(options: NodeOptions, names: Sequence[str], announce: Callable[[str], None]) -> int:
     stop = _stop_on_signals(announce)
-    node = Node(options)
+    hosted = Schedulers(options, names)
     try:
-        if not await _start(node, stop):
+        if not await _start(hosted, stop):
             return 0
     except CannotImport as error:
-        await node.stop()
+        await hosted.stop()
         raise FairwayError(explain_import(options.apps, error)) from None
     except (FairwayError, OSError):  # the database or the address: what it says is all there is to say
-        await node.stop()
+        await hosted.stop()
         raise
-    for line in _greeting(node):
+    for line in _greeting(hosted.nodes):
         announce(line)
-    failure = await _until_stopped_or_failed(node, stop)
+    failure = await _until_stopped_or_failed(hosted, stop)
     announce(f"stopping: {failure}" if failure else "stopping: running jobs are handed back")
-    left = await node.stop()
-    announce(_farewell(left))
+    for node, left in zip(hosted.nodes, await hosted.stop(), strict=True):
+        announce(_named(node) + _farewell(left))
     return 1 if failure else 0
 
 
@@ -78,9 +80,9 @@ def _stop_on_signals(announce: Callable[[str], None]) -> asyncio.Event:
     return stop
 
 
-async def _start(node: Node, stop: asyncio.Event) -> bool:
-    """Start a node, unless it is told to stop before it is up."""
-    starting = asyncio.ensure_future(node.start())
+async def _start(hosted: Schedulers, stop: asyncio.Event) -> bool:
+    """Start the nodes, unless told to stop before they are up."""
+    starting = asyncio.ensure_future(hosted.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -89,13 +91,13 @@ async def _start(node: Node, stop: asyncio.Event) -> bool:
         return True
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
-    await node.stop()
+    await hosted.stop()
     return False
 
 
-async def _until_stopped_or_failed(node: Node, stop: asyncio.Event) -> str | None:
-    """Wait for a signal; return what went wrong if the node cannot go on."""
-    failing = asyncio.ensure_future(node.until_failed())
+async def _until_stopped_or_failed(hosted: Schedulers, stop: asyncio.Event) -> str | None:
+    """Wait for a signal; return what went wrong if a node cannot go on."""
+    failing = asyncio.ensure_future(hosted.until_failed())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -105,17 +107,21 @@ async def _until_stopped_or_failed(node: Node, stop: asyncio.Event) -> str | Non
     return None
 
 
-def _greeting(node: Node) -> list[str]:
-    call = _how_to_call(node.url)
-    return [
-        f"fairway {__version__}, node {node.name}",
-        f"  api      {node.url}",
-        f"  database {node.path}",
-        "" if node.engine is not None else f"  stands by: {node.no_leader_detail()}\n",
-        "try, in another terminal:",
-        f"  {call} submit --wait -- echo hello",
-        f"  {call} jobs list",
-    ]
+def _greeting(nodes: Sequence[Node]) -> Iterator[str]:
+    for node in nodes:
+        yield f"fairway {__version__}, {_named(node)}node {node.name}"
+        yield f"  api      {node.url}"
+        yield f"  database {node.path}"
+        yield "" if node.engine is not None else f"  stands by: {node.no_leader_detail()}\n"
+    call = _how_to_call(nodes[0].url)
+    yield "try, in another terminal:"
+    yield f"  {call} submit --wait -- echo hello"
+    yield f"  {call} jobs list"
+
+
+def _named(node: Node) -> str:
+    """Return what tells this scheduler from others of its process, if there are any."""
+    return f"scheduler {node.options.scheduler}: " if node.prefix else ""
 
 
 def _how_to_call(url: str) -> str:

@@ -20,7 +20,7 @@ from websockets.exceptions import WebSocketException
 
 from fairway.desk import RELAYED, Question, Reply
 from fairway.errors import NoLeader, Unanswered
-from fairway.node.link import Link, bearer
+from fairway.node.link import Link, bearer, prefix_of
 from fairway.store import Leadership
 from fairway.wire.messages import MOST_BYTES
 from fairway.worker.socket_transport import KEEPALIVE, address_of
@@ -90,7 +90,8 @@ class Relay:
     ) -> tuple[int, Mapping[str, str], bytes]:
         headers = self._headers | question.headers
         connections = self._link.connections(leader)
-        return await connections.exchange(question.method, question.target, question.body, headers, timeout)
+        target = prefix_of(leader) + question.target
+        return await connections.exchange(question.method, target, question.body, headers, timeout)
 
 
 class LeaderTunnel:
