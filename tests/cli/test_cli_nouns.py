@@ -203,3 +203,9 @@ def test_init_creates_a_file_and_leaves_foreign_ones_alone(tmp_path: Path) -> No
     check("new/fairway.db", 0)
     check("letter.db", 1)
     check("other.db", 1)
+
+
+def test_init_creates_the_file_of_one_scheduler(tmp_path: Path) -> None:
+    line = ["init", "--database", f"sqlite:///{tmp_path}/jobs.db", "--scheduler", "night"]
+    assert CliRunner().invoke(main, line).exit_code == 0
+    assert [file.name for file in tmp_path.glob("*.db")] == ["jobs-night.db"]

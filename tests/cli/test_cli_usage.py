@@ -65,9 +65,13 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("up --listen 127.0.0.1:99999", "write HOST:PORT"),
         ("up --slots 0", "--slots"),
         ("up --app shop", "write MODULE:APP"),
+        ("up --scheduler a.b", "cannot name a scheduler"),
+        ("up --scheduler a --scheduler a", "a scheduler is named twice"),
+        ("up --scheduler a --scheduler v1", "cannot share a listener"),
         ("worker", "--join"),
         ("worker --join somewhere", "http://"),
         ("init --database mysql://x", "sqlite:///"),
+        ("init --scheduler ../x", "cannot name a scheduler"),
         ("--url ftp://x jobs list", "http://host:port"),
     ],
 )

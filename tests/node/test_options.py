@@ -214,8 +214,9 @@ def test_a_scale_that_makes_no_sense_is_refused(text: str, monkeypatch: pytest.M
 
 
 def test_a_node_greets_with_where_it_is_and_what_to_try() -> None:
-    node = SimpleNamespace(name="n1", url="http://127.0.0.1:8899", path=Path("jobs.db"), engine=object())
-    first, *rest = _greeting(node)  # type: ignore[arg-type]
+    about = {"name": "n1", "url": "http://127.0.0.1:8899", "path": Path("jobs.db"), "prefix": ""}
+    node = SimpleNamespace(**about, engine=object())
+    first, *rest = _greeting([node])  # type: ignore[list-item]
     assert first.startswith("fairway ") and first.endswith(", node n1")
     assert "http://127.0.0.1:8899" in rest[0] and "jobs.db" in rest[1]
     assert any(line.endswith("submit --wait -- echo hello") for line in rest)
@@ -223,12 +224,27 @@ def test_a_node_greets_with_where_it_is_and_what_to_try() -> None:
 
 
 def test_a_node_that_stands_by_says_who_leads_and_how_to_reach_itself() -> None:
-    node = SimpleNamespace(
-        name="n1", url="http://127.0.0.1:7", path=Path("f"), engine=None, no_leader_detail=lambda: "n2 leads"
-    )
-    lines = _greeting(node)  # type: ignore[arg-type]
+    about = {"name": "n1", "url": "http://127.0.0.1:7", "path": Path("f"), "prefix": ""}
+    node = SimpleNamespace(**about, engine=None, no_leader_detail=lambda: "n2 leads")
+    lines = list(_greeting([node]))  # type: ignore[list-item]
     assert any("stands by: n2 leads" in line for line in lines)
     assert any("--url http://127.0.0.1:7 submit" in line for line in lines)
+
+
+def test_schedulers_of_one_process_are_greeted_with_one_by_one() -> None:
+    nodes = [
+        SimpleNamespace(
+            name="n1", url=f"http://127.0.0.1:7/{name}", path=Path(name), engine=object(), prefix=f"/{name}",
+            options=SimpleNamespace(scheduler=name),
+        )
+        for name in ("day", "night")
+    ]  # fmt: skip
+    lines = list(_greeting(nodes))  # type: ignore[arg-type]
+    assert [line.partition(", ")[2] for line in lines if line.startswith("fairway ")] == [
+        "scheduler day: node n1",
+        "scheduler night: node n1",
+    ]
+    assert any("--url http://127.0.0.1:7/day submit" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +280,9 @@ def test_a_node_with_nonsense_options_is_not_made() -> None:
 
 def test_a_scheduler_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
-    assert NodeOptions(data_dir=tmp_path, scheduler="night").database_path() == tmp_path / "night.db"
-    with pytest.raises(InvalidRequest, match="a file holds one scheduler"):
-        NodeOptions("jobs.db", scheduler="night").database_path()
+    assert NodeOptions(data_dir=tmp_path, scheduler="night").database_path() == tmp_path / "fairway-night.db"
+    assert NodeOptions("x/jobs.db", scheduler="night").database_path() == Path("x/jobs-night.db")
+    assert NodeOptions("x/jobs.db", scheduler="fairway").database_path() == Path("x/jobs.db")  # the default
     check("cannot name a scheduler", scheduler="../x")
 
 

@@ -102,7 +102,8 @@ class CommandAdapter:
                 for execution in list(self._live.values()):
                     execution.stop("stopped", force)
             try:
-                await asyncio.wait_for(self._idle.wait(), wait_seconds)
+                async with asyncio.timeout(wait_seconds):
+                    await self._idle.wait()
                 return
             except TimeoutError:
                 continue
@@ -161,12 +162,13 @@ class Execution:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return "permanent", {"type": "BadPayload", "message": f"not a command: {error}", "traceback": ""}
         for number, argv in enumerate(work.run, 1):
-            if self._stopped_as is None:
-                ending = await self._try_step(number, argv, work)
+            ending = await self._try_step(number, argv, work) if self._stopped_as is None else None
+            if number == 1 and never_ran(ending) and self._stopped_as in (None, "stopped"):
+                raise NotBegun
+            if isinstance(ending, Ended | NotSpawned) and ending.lease_over:
+                self._stopped_as = self._stopped_as or "stopped"
             if self._stopped_as is not None:
                 return self._stopped_as, self._describe_stop(number, argv)
-            if number == 1 and isinstance(ending, NotSpawned) and ending.guardian_lost:
-                raise NotBegun
             if not isinstance(ending, Ended) or ending.code != 0:
                 return self._describe_failure(number, argv, ending)
         return "ok", {"exit_code": 0, "signal": None}
@@ -192,7 +194,9 @@ class Execution:
             for place, name in ((1, "stdout"), (2, "stderr")):
                 fds[place] = self._output.open(name)
             env = {**work.env, **self._marks()}
-            self._process = self._warden.spawn(argv, tell, env=env, cwd=work.cwd, fds=fds)
+            self._process = self._warden.spawn(
+                argv, tell, env=env, cwd=work.cwd, fds=fds, bound=self._assignment.kill
+            )
         finally:
             for fd in fds.values():
                 os.close(fd)
@@ -203,7 +207,8 @@ class Execution:
 
     async def _read_to_the_end(self) -> None:
         try:
-            await asyncio.wait_for(self._output.ended.wait(), OUTPUT_SECONDS)
+            async with asyncio.timeout(OUTPUT_SECONDS):
+                await self._output.ended.wait()
         except TimeoutError:  # something that escaped the guardian holds the pipe open
             self._output.close()
 
@@ -228,7 +233,7 @@ class Execution:
         return self._body("Stopped", f"{step} was stopped: {self._stopped_as}")
 
     def _describe_failure(
-        self, number: int, argv: list[str], ending: Happening
+        self, number: int, argv: list[str], ending: Happening | None
     ) -> tuple[str, dict[str, Any]]:
         step = name_step(number, argv)
         if isinstance(ending, NotSpawned) and not ending.guardian_lost:
@@ -252,6 +257,11 @@ class Execution:
             "signal": signal,
             "traceback": self._output.tail,
         }
+
+
+def never_ran(ending: Happening | None) -> bool:
+    """Whether a step was not even tried, because the worker could or must not."""
+    return isinstance(ending, NotSpawned) and (ending.guardian_lost or ending.lease_over)
 
 
 def name_step(number: int, argv: list[str]) -> str:

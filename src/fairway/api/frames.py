@@ -107,6 +107,7 @@ def _check_hello(hello: Hello) -> None:
 def _check_beat(beat: Beat) -> None:
     _check_attempts(beat.holds)
     _check_facts(beat.facts)
+    _check_range(beat.number, 0, MOST_JOB, "number")
 
 
 def _check_attempts(attempts: Iterable[tuple[Any, ...]]) -> None:

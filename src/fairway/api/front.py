@@ -1,7 +1,7 @@
 """The front of a process that hosts several schedulers: one listener, each API under a prefix of its own.
 
-`/night/v1/jobs` is `/v1/jobs` of the scheduler `night`. An API knows of its prefix only where it names its own
-address; locations it answers with get theirs here, unless another node asked: that one adds its own. The pages
+`/night/v1/jobs` is `/v1/jobs` of the scheduler `night`. An API knows of its prefix only where it describes
+itself; locations it answers with get theirs here, unless another node asked: that one adds its own. The pages
 at the root are about all schedulers together.
 """
 

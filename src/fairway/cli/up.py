@@ -61,6 +61,7 @@ def up(
     check_apps(apps)
     from fairway.node.options import NodeOptions
     from fairway.node.program import run_node
+    from fairway.node.schedulers import check_names
 
     options = NodeOptions(
         database=database or "",
@@ -77,6 +78,7 @@ def up(
         data_dir=data_dir,
     )
     options.check()
+    check_names(schedulers)
     return run_node(options, announce, schedulers)
 
 

@@ -56,7 +56,7 @@ def _begin_next(world: World, worker: Worker, now: Moment) -> bool:
     queue, offer = found
     if worker.kind.is_async(offer.shape):
         _begin_one(world, worker, queue, offer, SLOT // worker.spec.async_per_slot, now)
-    elif _estimate(world, offer.shape) > world.timers.bundle_budget:
+    elif _estimate(world, queue, offer.shape) > world.timers.bundle_budget:
         _begin_one(world, worker, queue, offer, SLOT, now)
     else:
         _begin_bundle(world, worker, queue, offer, now)
@@ -95,7 +95,7 @@ def _begin_bundle(world: World, worker: Worker, queue: Queue, offer: Offer, now:
     budget, room = world.timers.bundle_budget, world.timers.bundle_most
     lots: dict[tuple[Queue, Shape, int], Lot] = {}
     while True:
-        seconds = _estimate(world, offer.shape)
+        seconds = _estimate(world, queue, offer.shape)
         fit = room if seconds * room <= budget else int(budget / seconds)
         if not fit:
             break
@@ -129,9 +129,9 @@ def _share_slot(world: World, worker: Worker, lots: list[Lot], now: Moment) -> N
     worker.free -= SLOT
 
 
-def _estimate(world: World, shape: Shape) -> float:
+def _estimate(world: World, queue: Queue, shape: Shape) -> float:
     """Return the expected seconds, or more than any budget if such a job may not be bundled."""
-    if shape.once or not shape.task:
+    if shape.once or not shape.task or world.tree.kills(queue):
         return float("inf")
     known = world.estimates.find(shape.task)
     return float("inf") if known is None else known

@@ -128,6 +128,8 @@ def _started(world: World, event: happened.Started, now: Moment) -> None:
         if live is None:
             continue
         live.attempt = attempt
+        if live.kill:  # its worker may count from a beat that was heard while the commit was under way
+            live.named_at = now.mono
         if generation:
             live.generation = generation
         if rules is not DEFAULT_RULES:

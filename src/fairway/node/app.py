@@ -234,7 +234,7 @@ class Node:
     async def _reign(self, reign: Reign) -> None:
         assert self._elector is not None
         self._terms += 1
-        engine = Engine(self.store, self.feed, reign, self.name, self.options.timers)
+        engine = Engine(self.store, self.feed, reign, self.name, self._database.adapt(self.options.timers))
         await engine.recover()
         self.store.listen()
         self.engine, self.feed.live = engine, True

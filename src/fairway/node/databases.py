@@ -6,9 +6,11 @@ many machines has none: there the beat and the leases decide.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fairway.core.model import Timers
 from fairway.errors import FairwayError
 from fairway.node.options import NodeOptions
 from fairway.places import is_postgres, postgres_address, without_password
@@ -34,6 +36,11 @@ class Database(NamedTuple):
     shown: Path | str
     lock: FileLock | None = None
     worker_locks: WorkerLocks | None = None
+    kill_leases: int = 1  # so many leases last those of attempts whose code is ended with them
+
+    def adapt(self, timers: Timers) -> Timers:
+        """Return the timers as this database needs them."""
+        return replace(timers, kill_lease=max(timers.kill_lease, timers.lease * self.kill_leases))
 
 
 def choose_database(options: NodeOptions) -> Database:
@@ -51,4 +58,6 @@ def _postgres(address: str, scheduler: str | None) -> Database:
     except ImportError as error:
         raise FairwayError(f"PostgreSQL needs asyncpg: pip install asyncpg ({error})") from None
     dsn, named = postgres_address(address)
-    return Database(PostgresStore(dsn, scheduler or named), without_password(address))
+    store = PostgresStore(dsn, scheduler or named)
+    # A fail-over of the database may last 25 s, and must not kill what runs: 30 s instead of 10.
+    return Database(store, without_password(address), kill_leases=3)

@@ -53,7 +53,10 @@ class Engine:
         self._store = store
         self._feed = feed
         self._inbox = Inbox()
-        self._hosting = Hosting(reign.term, node, timers.beat, timers.lease)
+        self._hosting = Hosting(
+            reign.term, node, timers.beat, timers.lease, timers.kill_lease,
+            trusts=lambda: reign.trusts_itself(moment().mono),
+        )  # fmt: skip
         self._arrivals_seen = 0
         self._rung = True
         self._revivals: dict[int, list[asyncio.Future[StoredJob | None]]] = {}
@@ -296,6 +299,7 @@ class Engine:
     async def _resend(self, plan: Plan) -> None:
         for resend in plan.resends:
             begun = await self._store.begun_again(resend.jobs)
+            self.core.absorb(happened.Started(begun), moment())  # its lease starts anew as well
             send_begins(self.ports, self.core.world, begun, {}, self.reign.term)
 
     # --- promises ----------------------------------------------------------------------------------

@@ -154,4 +154,6 @@ def time_scale() -> float:
 def scaled_timers(scale: float) -> Timers:
     """Return the usual timers, all longer or shorter by one factor."""
     usual = Timers()
-    return replace(usual, beat=usual.beat * scale, lease=usual.lease * scale)
+    return replace(
+        usual, beat=usual.beat * scale, lease=usual.lease * scale, kill_lease=usual.kill_lease * scale
+    )

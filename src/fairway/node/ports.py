@@ -3,6 +3,9 @@
 A port turns a worker's messages into events for the core and queues what the leader has to say. It lives as
 long as the connection; the lease lives on in the core. A newer connection of the same incarnation replaces
 an older one, which is closed.
+
+A worker counts its lease from beats of which it knows that they were heard. So a beat is answered at once,
+but only by a leader that trusts itself: whoever leads next gives every attempt a new lease, later than that.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Hosting:
     node: str
     beat_seconds: float
     lease_seconds: float
+    kill_lease_seconds: float
+    trusts: Callable[[], bool]  # itself: nobody else can lead yet
 
 
 @dataclass(slots=True)
@@ -71,10 +76,8 @@ class Port:
             case wire.Results(results):
                 event = happened.Reported(self.incarnation, results, random())
                 await self._inbox.put_patiently(event, len(results))
-            case wire.Beat(holds, facts):
-                self._inbox.put(happened.Renewed(self.incarnation, holds, {"facts": facts} if facts else {}))
-                if self.roster.urls != self._told:
-                    self._welcome()
+            case wire.Beat():
+                self._beat(message)
             case wire.HandBack(attempts):
                 await self._inbox.put_patiently(
                     happened.HandedBack(self.incarnation, attempts), len(attempts)
@@ -130,14 +133,23 @@ class Port:
         if older is not None:
             older.close()
         self._ports[spec.incarnation] = self
-        self._welcome()
+        self._welcome(heard=self._hosting.trusts())
         about = {"facts": hello.facts, "version": hello.version}
         self._inbox.put(
             happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
             len(hello.results) + 1,
         )
 
-    def _welcome(self) -> None:
+    def _beat(self, beat: wire.Beat) -> None:
+        self._inbox.put(
+            happened.Renewed(self.incarnation, beat.holds, {"facts": beat.facts} if beat.facts else {})
+        )
+        if beat.number > 0 and not self._inbox.closed and self._hosting.trusts():
+            self.send(wire.Heard(self._hosting.term, beat.number))
+        if self.roster.urls != self._told:
+            self._welcome()
+
+    def _welcome(self, heard: bool = False) -> None:
         """Tell the worker how to live here, and which nodes there are; again when those have changed."""
         hosting, self._told = self._hosting, self.roster.urls
         self.send(
@@ -148,6 +160,8 @@ class Port:
                 hosting.beat_seconds,
                 hosting.lease_seconds,
                 list(self._told),
+                hosting.kill_lease_seconds,
+                heard,
             )
         )
 

@@ -1,7 +1,7 @@
 """What one process hosts: one scheduler at the root of its listener, or several, each under its own prefix.
 
-Each scheduler has a node of its own: its store, its election, its engine and its worker. They share nothing but
-the process and the listener, so one may lead here while another only stands by.
+Each scheduler has a node of its own: its store, its election, its engine and its worker. They share nothing
+but the process and the listener, so one may lead here while another only stands by.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fairway.api.front import ROOT_NAMES, Front
 from fairway.errors import InvalidRequest
 from fairway.node.app import Node
 from fairway.node.options import NodeOptions
+from fairway.places import check_scheduler
 
 FRONT_GRACE_SECONDS = 0.5
 
@@ -63,7 +64,9 @@ class Schedulers:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse names that cannot stand side by side; whether each is a name at all its node says."""
+    """Refuse what names no scheduler, and names that cannot stand side by side."""
+    for name in names:
+        check_scheduler(name)
     if len(set(names)) != len(names):
         raise InvalidRequest("a scheduler is named twice", field="scheduler")
     taken = ROOT_NAMES.intersection(names)

@@ -7,6 +7,7 @@ connection of whatever library, inside the user's own transaction. It neither be
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ Ids = Generator[Step, Sequence[Any], "list[Sequence[NewJob]]"]
 def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Ids:
     """Return the jobs of each submission under ids that no other job has."""
     ids = [job.id for submission in submissions for job in submission.jobs]
-    taken = {row[0] for row in (yield Ask("find_taken_ids", (ids,)))}
+    taken = {row[0] for row in (yield Ask("find_taken_ids", _ranges(ids)))}
     if not taken and len(set(ids)) == len(ids):
         return [submission.jobs for submission in submissions]
     used = set(ids) | taken
@@ -96,6 +97,16 @@ def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Ids:
     return found
 
 
+def _ranges(ids: list[int]) -> tuple[list[int], list[int]]:
+    """Return the first and the last of each run of ids: a bulk draws one after the other."""
+    firsts, lasts = ids[:1], []
+    for before, number in itertools.pairwise(ids):
+        if number != before + 1:
+            lasts.append(before)
+            firsts.append(number)
+    return firsts, [*lasts, *ids[-1:]]
+
+
 def _redraw(
     job: NewJob, seen: set[int], used: set[int], result: Inserted
 ) -> Generator[Step, Sequence[Any], NewJob]:
@@ -103,7 +114,7 @@ def _redraw(
         seen.add(job.id)
         return job
     new = job.id
-    while new in used or (yield Ask("find_taken_ids", ([new],))):
+    while new in used or (yield Ask("find_taken_ids", ([new], [new]))):
         new = (job.id >> LOW_BITS << LOW_BITS) | secrets.randbits(LOW_BITS)
     used.add(new)
     result.redrawn[new] = job.id

@@ -85,6 +85,7 @@ class Beat(Message, tag="beat", frozen=True):
 
     holds: list[Held]
     facts: dict[str, Any] = {}
+    number: int = 0  # rises; above 0 it is answered by `heard`
 
 
 class Results(Message, tag="results", frozen=True):
@@ -119,7 +120,8 @@ class Goodbye(Message, tag="goodbye", frozen=True):
 class Welcome(Message, tag="welcome", frozen=True):
     """You are in. How often to beat, how long a lease lasts, and where else the cluster can be reached.
 
-    It comes again when *nodes* has changed.
+    It comes again when *nodes* has changed. The lease of attempts whose code is to end with it (`kill`) may
+    be longer. *heard*: the hello counts as a beat that was heard.
     """
 
     protocol: int
@@ -128,6 +130,15 @@ class Welcome(Message, tag="welcome", frozen=True):
     beat_seconds: float
     lease_seconds: float
     nodes: list[str] = []
+    kill_lease_seconds: float = 0.0  # 0: the same lease
+    heard: bool = False
+
+
+class Heard(Message, tag="heard", frozen=True):
+    """Your beat of this number was heard by a leader: your lease counts from when you sent it."""
+
+    term: int
+    number: int
 
 
 class Begin(Message, tag="begin", frozen=True):
@@ -165,4 +176,4 @@ class Refusal(Message, tag="refusal", frozen=True):
 
 
 FromWorker = Hello | Beat | Results | HandBack | Logs | Draining | Goodbye
-ToWorker = Welcome | Begin | Stop | Acks | Refusal
+ToWorker = Welcome | Heard | Begin | Stop | Acks | Refusal

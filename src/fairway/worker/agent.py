@@ -9,9 +9,10 @@ Its duties:
 4. Give begun attempts to their adapters, each (job, attempt) at most once in its life; stop those it is
    told to stop; drop what an older term sends.
 5. Pass on results, hand-backs and output; keep results and hand-backs until they are acknowledged.
-6. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
+6. End the code that must not outlive its lease (`kill`) before anybody else can be given it.
+7. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
 
-When no node answers for longer than the lease, work runs on (`keep`): its results are told later, and
+When no node answers for longer than the lease, other work runs on (`keep`): its results are told later, and
 refused if the attempts were taken away. One loop owns it all; there are no locks.
 """
 
@@ -37,6 +38,7 @@ from fairway.wire.messages import (
     Begin,
     Draining,
     Goodbye,
+    Heard,
     Held,
     Hello,
     LogPiece,
@@ -49,6 +51,7 @@ from fairway.wire.messages import (
 )
 from fairway.worker.facts import lasting_facts, passing_facts
 from fairway.worker.identity import Identity
+from fairway.worker.lease import Lease
 from fairway.worker.outbox import Key, Outbox
 from fairway.worker.transport import Connect, Disconnected, Transport
 from fairway.worker.warden import Warden
@@ -94,6 +97,7 @@ class Agent:
         self._outbox = Outbox()
         self._held: dict[Key, Adapter] = {}
         self._memory = Memory()
+        self._lease = Lease()
         self._term = 0
         self._beat_seconds = 2.0
         self._nodes = 0  # how many it could go to
@@ -117,6 +121,14 @@ class Agent:
     async def run(self) -> None:
         """Serve nodes until closed."""
         self._running = asyncio.current_task()
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(self._keep_to_the_lease())
+            try:
+                await self._keep_connected()
+            finally:
+                keeping.cancel()
+
+    async def _keep_connected(self) -> None:
         pause, failures = FIRST_PAUSE, 0
         while not self._closing:
             try:
@@ -166,6 +178,7 @@ class Agent:
 
     def _hello(self) -> Hello:
         results = self._outbox.start_again()
+        self._lease.start_again()
         told = {result[:2] for result in results}
         return Hello(
             protocol=PROTOCOL,
@@ -205,7 +218,10 @@ class Agent:
             await asyncio.sleep(self._beat_seconds)
             if self._left.is_set():  # a goodbye is the last word
                 return
-            await transport.send([Beat(self._holds(), self._passing_facts())])
+            await transport.send([self._beat()])
+
+    def _beat(self) -> Beat:
+        return Beat(self._holds(), self._passing_facts(), self._lease.next_number())
 
     def _passing_facts(self) -> dict[str, Any]:
         return passing_facts() | {"nodes": self._nodes}
@@ -231,12 +247,19 @@ class Agent:
                 self._acknowledge(message)
             elif isinstance(message, Stop):
                 self._stop(message)
+            elif isinstance(message, Heard):
+                self._lease.heard(message.number)
+                self.warden.renew(self._lease.until)
             else:
                 self._heed(message)
 
     def _heed(self, welcome: Welcome) -> None:
         """Beat as often as we are told, and know where to go when this node is gone."""
         self._beat_seconds = welcome.beat_seconds
+        self._lease.last(welcome.kill_lease_seconds or welcome.lease_seconds, usual=welcome.lease_seconds)
+        if welcome.heard:
+            self._lease.hello_heard()
+            self.warden.renew(self._lease.until)
         if welcome.nodes and self._learn is not None:
             self._learn(welcome.nodes)
             self._nodes = len(welcome.nodes)
@@ -252,7 +275,7 @@ class Agent:
             return
         for bundle in group(assignments):
             adapter = self._adapters.get(bundle[0].adapter)
-            if adapter is None:
+            if adapter is None or (bundle[0].kill and not self._lease.claim(bundle[0][:2])):
                 self.handed_back([assignment[:2] for assignment in bundle])
                 continue
             self._held.update(dict.fromkeys([assignment[:2] for assignment in bundle], adapter))
@@ -285,9 +308,10 @@ class Agent:
     # --- 5. reports -------------------------------------------------------------------------------------
     def finished(self, results: Sequence[Result]) -> None:
         """These attempts ended; those that the worker itself stopped are handed back."""
-        pop = self._held.pop
+        pop, release = self._held.pop, self._lease.release
         for result in results:
             pop(result[:2], None)
+            release(result[:2])
         stopped = [Held(*result[:2]) for result in results if result[2] == "stopped"]
         if stopped:
             self._outbox.add_hand_backs(stopped)
@@ -298,6 +322,7 @@ class Agent:
         """These attempts did not start and never will here."""
         for key in attempts:
             self._held.pop(key, None)
+            self._lease.release(key)
         self._outbox.add_hand_backs([Held(*key, False) for key in attempts])
 
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
@@ -307,11 +332,27 @@ class Agent:
     def _acknowledge(self, message: Acks) -> None:
         self._outbox.acknowledge(message.done)
         self._outbox.acknowledge(message.stale)
-        # An attempt that is not ours any more runs on; its result will be refused.
+        # An attempt that is not ours any more runs on, and its result will be refused; unless it must not.
+        self._end([key for key in message.lost if self._lease.holds(key)])
         if self._leaving:
             self._outbox.wake.set()
 
-    # --- 6. the end -------------------------------------------------------------------------------------
+    # --- 6. the lease -----------------------------------------------------------------------------------
+    async def _keep_to_the_lease(self) -> None:
+        """End what must not outlive the lease; the guardian does the same, should we be too late."""
+        while True:
+            await self._lease.wait()
+            if overdue := self._lease.take_overdue():
+                log.warning("no node has answered for nearly a lease: ending %d attempts", len(overdue))
+                self._end(overdue)
+
+    def _end(self, keys: Sequence[Key]) -> None:
+        """Kill the code of these attempts; they are handed back."""
+        for key in keys:
+            if adapter := self._held.get(key):
+                adapter.stop(*key, force=True, kind="stopped")
+
+    # --- 7. the end -------------------------------------------------------------------------------------
     async def close(self, grace_seconds: float = 3.0) -> list[Key]:
         """Stop within the grace and two seconds; return the attempts the node may not know about."""
         self._closing = True
@@ -363,11 +404,11 @@ class Memory:
 
 
 def group(assignments: Sequence[Assignment]) -> list[list[Assignment]]:
-    """Put those of one bundle together; the others stand alone."""
+    """Put those of one bundle together; the others stand alone, and so does what may have to be killed."""
     groups: list[list[Assignment]] = []
     bundles: dict[tuple[str, int], list[Assignment]] = {}
     for assignment in assignments:
-        if not assignment.bundle:
+        if not assignment.bundle or assignment.kill:
             groups.append([assignment])
             continue
         name = (assignment.adapter, assignment.bundle)

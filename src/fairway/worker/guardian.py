@@ -1,12 +1,15 @@
 """The guardian: parent of every process a worker runs, and their end when the worker's agent ends.
 
-It stands between the agent and the code of users, runs neither, and does four things:
+It stands between the agent and the code of users, runs neither, and does five things:
 
 1. It spawns processes on request, each leading a session and process group of its own.
 2. It signals them on request. Only the parent can do so safely: a pid it has not reaped is not reused.
 3. It reports how they ended. What is left of an ended process's group is killed first, and so are orphans
    that had left the group: as subreaper it inherits them, and knows them by a mark in their environment.
 4. When the agent's end of the socket closes, by whatever death, it kills all that is left and exits.
+5. When the worker's lease is over it kills the processes that are bound to it, whether the agent is frozen,
+   cut off or just slow. The agent says until when, on a clock that they share, so that a word which lay in
+   the socket while both were frozen prolongs nothing.
 
 Frames on the socket are JSON behind four bytes of length; descriptors for the next process come along as
 ancillary data. One thread and the standard library only, so that it starts in some 40 ms and `fork` is safe:
@@ -36,6 +39,8 @@ MARK = "FAIRWAY_SPAWN"
 MOST_BYTES = 16 * 1024 * 1024
 MOST_FDS = 64
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: How often a lease is looked at: a timer alone would oversleep if the machine sleeps.
+LOOK_SECONDS = 0.25
 
 
 def main() -> None:
@@ -57,7 +62,11 @@ class Guardian:
         self.agent = agent
         self.reader = FrameReader()
         self.fds: deque[int] = deque()
+        self.unsent = bytearray()
         self.live: dict[int, str] = {}  # pid → mark
+        self.lease_until = 0.0  # by `read_clock`
+        self.bound: set[int] = set()  # pids that end with the lease
+        self.overdue: set[int] = set()  # pids that did
         self.wakeup, wakeup_writer = os.pipe()
         os.set_blocking(self.wakeup, False)
         os.set_blocking(wakeup_writer, False)
@@ -71,8 +80,10 @@ class Guardian:
         """Serve until the agent is gone, then leave nothing behind."""
         with contextlib.suppress(ConnectionError, EOFError):
             while True:
-                for key, _ in self.selector.select():
-                    key.data()
+                ready = self.selector.select(self._patience())
+                self._end_overdue()
+                for key, events in ready:
+                    key.data(events)
         self._end_all()
 
     def _take_signals(self, wakeup_writer: int) -> None:
@@ -83,7 +94,13 @@ class Guardian:
             signal.signal(number, signal.SIG_IGN)
 
     # --- requests -----------------------------------------------------------------------------------
-    def _on_agent(self) -> None:
+    def _on_agent(self, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._flush()
+        if events & selectors.EVENT_READ:
+            self._read()
+
+    def _read(self) -> None:
         received, fds, _, _ = socket.recv_fds(self.agent, 65536, MOST_FDS)
         for fd in fds:
             os.set_inheritable(fd, False)
@@ -91,27 +108,41 @@ class Guardian:
         if not received:
             raise EOFError
         for request in self.reader.feed(received):
-            if request["do"] == "spawn":
-                self._spawn(request)
-            else:
-                self._signal(request)
+            match request["do"]:
+                case "spawn":
+                    self._spawn(request)
+                case "bind":
+                    self._bind(request["pid"], request["on"])
+                case "lease":
+                    self.lease_until = request["until"]
+                case _:
+                    self._signal(request)
 
     def _spawn(self, request: dict[str, Any]) -> None:
         places: list[int] = request["fds"]
         fds = [self.fds.popleft() for _ in places]
-        mark = f"{os.getpid()}.{request['number']}"
         try:
-            pid = fork_and_exec(request, dict(zip(places, fds, strict=True)), mark)
+            if request["bound"] and self._is_lease_over():
+                raise LeaseOver("the worker's lease is over")
+            self._start(request, dict(zip(places, fds, strict=True)))
         except OSError as error:
             self._tell(
-                event="not_spawned", number=request["number"], errno=error.errno or 0, message=str(error)
+                event="not_spawned",
+                number=request["number"],
+                errno=error.errno or 0,
+                message=str(error),
+                lease_over=isinstance(error, LeaseOver),
             )
-        else:
-            self.live[pid] = mark
-            self._tell(event="spawned", number=request["number"], pid=pid)
         finally:
             for fd in fds:
                 os.close(fd)
+
+    def _start(self, request: dict[str, Any], fds: dict[int, int]) -> None:
+        mark = f"{os.getpid()}.{request['number']}"
+        pid = fork_and_exec(request, fds, mark)
+        self.live[pid] = mark
+        self._bind(pid, request["bound"])
+        self._tell(event="spawned", number=request["number"], pid=pid)
 
     def _signal(self, request: dict[str, Any]) -> None:
         pid = request["pid"]
@@ -120,10 +151,44 @@ class Guardian:
                 (os.killpg if request["group"] else os.kill)(pid, request["signal"])
 
     def _tell(self, **event: Any) -> None:
-        self.agent.sendall(pack(event))
+        """Send a report, or keep it while the agent does not read: a frozen one must not stop us."""
+        self.unsent += pack(event)
+        if len(self.unsent) > MOST_BYTES:
+            raise ConnectionError("the agent does not read")
+        self._flush()
+
+    def _flush(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            del self.unsent[: self.agent.send(self.unsent, socket.MSG_DONTWAIT)]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.unsent else 0)
+        if self.selector.get_key(self.agent).events != events:
+            self.selector.modify(self.agent, events, self._on_agent)
+
+    # --- the lease ----------------------------------------------------------------------------------
+    def _bind(self, pid: int, on: bool) -> None:
+        if on and pid in self.live:
+            self.bound.add(pid)
+        else:
+            self.bound.discard(pid)
+
+    def _is_lease_over(self) -> bool:
+        return read_clock() >= self.lease_until
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for news."""
+        if not self.bound:
+            return None
+        return max(0.0, min(LOOK_SECONDS, self.lease_until - read_clock()))
+
+    def _end_overdue(self) -> None:
+        if self.bound and self._is_lease_over():
+            for pid in self.bound:
+                kill_group(pid)
+            self.overdue |= self.bound
+            self.bound.clear()
 
     # --- ends ---------------------------------------------------------------------------------------
-    def _on_signal(self) -> None:
+    def _on_signal(self, events: int) -> None:
         with contextlib.suppress(BlockingIOError):
             while os.read(self.wakeup, 4096):
                 pass
@@ -151,10 +216,15 @@ class Guardian:
         del self.live[pid]
         if not hasattr(os, "waitid"):
             kill_group(pid)
+        code = os.waitstatus_to_exitcode(status)
+        lease_over = pid in self.overdue and code == -signal.SIGKILL
+        self.bound.discard(pid)
+        self.overdue.discard(pid)
         self._tell(
             event="ended",
             pid=pid,
-            code=os.waitstatus_to_exitcode(status),
+            code=code,
+            lease_over=lease_over,
             cpu_seconds=usage.ru_utime + usage.ru_stime,
             most_kilobytes=usage.ru_maxrss,
         )
@@ -180,6 +250,18 @@ class Guardian:
             except ChildProcessError:
                 return
             time.sleep(0.002)
+
+
+class LeaseOver(OSError):
+    """What is bound to the lease may not start any more."""
+
+
+def read_clock() -> float:
+    """Return seconds on a clock that all processes of this machine share, and that goes on in its sleep."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 # --- processes ----------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class NotSpawned:
     number: int  # an errno
     message: str
     guardian_lost: bool = False
+    lease_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Ended:
     cpu_seconds: float = 0.0
     most_kilobytes: int = 0
     guardian_lost: bool = False
+    lease_over: bool = False  # it was bound to the worker's lease, and killed with it
 
 
 Happening = Spawned | NotSpawned | Halted | Ended
@@ -64,6 +66,7 @@ class Process:
         self.pid: int | None = None
         self.gone = False
         self._due: list[tuple[int, bool]] = []
+        self._bound = False
 
     def signal(self, number: int, group: bool = True) -> None:
         """Send a signal to it, or to its whole group; one sent before it runs is kept for then."""
@@ -74,10 +77,22 @@ class Process:
         else:
             self.warden.send({"do": "signal", "pid": self.pid, "signal": int(number), "group": group})
 
+    def bind(self, on: bool) -> None:
+        """Let it end with the worker's lease, or not any more; said before it runs, it holds from then on."""
+        if on != self._bound:
+            self._bound = on
+            self._tell_bound()
+
+    def _tell_bound(self) -> None:
+        if self.pid is not None and not self.gone:
+            self.warden.send({"do": "bind", "pid": self.pid, "on": self._bound})
+
     def took(self, happening: Happening) -> None:
         """Note what happened, pass it on."""
         if isinstance(happening, Spawned):
             self.pid = happening.pid
+            if self._bound:
+                self._tell_bound()
             for number, group in self._due:
                 self.signal(number, group)
         elif not isinstance(happening, Halted):
@@ -98,6 +113,7 @@ class Warden:
         self._starting: dict[int, Process] = {}
         self._running: dict[int, Process] = {}
         self._number = 0
+        self._lease_until = 0.0
         self._closed = False
 
     @property
@@ -126,6 +142,12 @@ class Warden:
         ours.setblocking(False)
         self._socket, self._reader = ours, guardian.FrameReader()
         asyncio.get_running_loop().add_reader(ours.fileno(), self._on_readable, ours)
+        self.renew(self._lease_until)
+
+    def renew(self, until: float) -> None:
+        """The worker's lease lasts until then, by `guardian.read_clock`."""
+        self._lease_until = until
+        self.send({"do": "lease", "until": until})
 
     def spawn(
         self,
@@ -135,8 +157,11 @@ class Warden:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         fds: Mapping[int, int] | None = None,
+        bound: bool = False,
     ) -> Process:
         """Start a process. *env* adds to ours; *fds* maps its descriptors to ours, which are copied.
+
+        One that is *bound* ends with the worker's lease, and does not start without.
 
         Raises OSError, and has started nothing, if this process has no descriptors left.
         """
@@ -151,6 +176,7 @@ class Warden:
             "env": dict(env or {}),
             "cwd": cwd,
             "fds": list(fds),
+            "bound": bound,
         }
         if len(frame := guardian.pack(request)) > guardian.MOST_BYTES:
             self._fail(process, NotSpawned(0, "the arguments and environment are over 16 MB"))
@@ -227,12 +253,21 @@ class Warden:
                 process = self._running[event["pid"]] = self._starting.pop(event["number"])
                 process.took(Spawned(event["pid"]))
             case "not_spawned":
-                self._starting.pop(event["number"]).took(NotSpawned(event["errno"], event["message"]))
+                self._starting.pop(event["number"]).took(
+                    NotSpawned(event["errno"], event["message"], lease_over=event["lease_over"])
+                )
             case "halted":
                 self._running[event["pid"]].took(Halted())
             case "ended":
                 process = self._running.pop(event["pid"])
-                process.took(Ended(event["code"], event["cpu_seconds"], event["most_kilobytes"]))
+                process.took(
+                    Ended(
+                        event["code"],
+                        event["cpu_seconds"],
+                        event["most_kilobytes"],
+                        lease_over=event["lease_over"],
+                    )
+                )
 
     # --- a guardian that is gone ------------------------------------------------------------------------
     def _lose(self) -> None:

@@ -53,7 +53,8 @@ class PythonAdapter:
         link = self._new_sync_link()
         self._idle.append(link)
         try:
-            tasks = await asyncio.wait_for(asyncio.shield(link.ready), IMPORT_SECONDS)
+            async with asyncio.timeout(IMPORT_SECONDS):
+                tasks = await asyncio.shield(link.ready)
         except TimeoutError:
             raise CannotImport(f"importing {self._apps} took over {IMPORT_SECONDS:g} s") from None
         self._async_tasks = frozenset(task.name for task in tasks if task.is_async)
@@ -75,7 +76,7 @@ class PythonAdapter:
     def _begin_async(self, assignments: Sequence[Assignment]) -> None:
         for index, assignment in enumerate(assignments):
             try:
-                link = self._find_async_link()
+                link = self._find_async_link(assignment.kill)
             except OSError as error:
                 log.warning("no child for async tasks, handing back: %r", error)
                 self._reporter.handed_back([assignment[:2] for assignment in assignments[index:]])
@@ -95,12 +96,12 @@ class PythonAdapter:
         self._links.add(link)
         return link
 
-    def _find_async_link(self) -> AsyncLink:
-        """Pack the first child that has room."""
+    def _find_async_link(self, kill: bool) -> AsyncLink:
+        """Pack the first child that has room; what ends with the lease shares none with what runs on."""
         for link in self._async_links:
-            if len(link) < self._async_per_slot:
+            if link.ends_with_lease == kill and len(link) < self._async_per_slot:
                 return link
-        link = AsyncLink(self._warden, self._apps, self)
+        link = AsyncLink(self._warden, self._apps, self, kill)
         self._links.add(link)
         self._async_links.append(link)
         return link
@@ -190,7 +191,8 @@ class PythonAdapter:
         if not self._where:
             return True
         try:
-            await asyncio.wait_for(self._emptied.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._emptied.wait()
         except TimeoutError:
             return False
         return True

@@ -17,7 +17,8 @@ class AsyncLink(Link):
 
     kind = "async"
 
-    def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner) -> None:
+    def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner, kill: bool = False) -> None:
+        self.ends_with_lease = kill  # all that it runs
         self.sent_at: dict[Key, float] = {}  # what runs, as far as we know
         self.waiting: dict[Key, Assignment] = {}  # what goes out at the next turn of the loop, or when ready
         self._timers: dict[Key, asyncio.TimerHandle] = {}
@@ -31,6 +32,12 @@ class AsyncLink(Link):
         if not self.waiting and self.is_ready:
             self._loop.call_soon(self.became_ready)
         self.waiting[assignment[:2]] = assignment
+        self._bind()
+
+    def _bind(self) -> None:
+        """Let it end with the lease while it holds something that must."""
+        if self.ends_with_lease:
+            self.process.bind(len(self) > 0)
 
     def became_ready(self) -> None:
         """Send what has waited."""
@@ -54,16 +61,19 @@ class AsyncLink(Link):
             self.sent_at.pop(key, None)
             if self._timers and (timer := self._timers.pop(key, None)):
                 timer.cancel()
+        self._bind()
         return super().took_results(results)
 
     def take_back(self) -> None:
         """Give back what has not been sent."""
         waiting, self.waiting = self.waiting, {}
+        self._bind()
         self.owner.give_back(list(waiting))
 
     def stop(self, key: Key, kind: str, force: bool) -> None:
         """Stop one attempt; by force all its companions end with it and are given back."""
         if self.waiting.pop(key, None) is not None:
+            self._bind()
             body = describe("Stopped", "stopped before it began")
             self.owner.take_results([Result(*key, kind, body, 0.0)])
         else:
@@ -72,20 +82,20 @@ class AsyncLink(Link):
     def has_ended(self, was_ready: bool, how: str) -> None:
         """Charge those it ran, unless we killed it to stop one of them: then the others are innocent.
 
-        What had not begun when the guardian went is given back.
+        What had not begun when the guardian went, or the lease was over, is given back.
         """
         for timer in self._timers.values():
             timer.cancel()
         now = time.monotonic()
         charged = {key: now - at for key, at in self.sent_at.items()}
-        if not was_ready and not self.guardian_lost:
+        if not was_ready and not (self.guardian_lost or self.lease_over):
             charged = dict.fromkeys(self.waiting, 0.0)
         else:
             self.take_back()
         self.owner.take_results([self._end_of(key, how, seconds) for key, seconds in charged.items()])
 
     def _end_of(self, key: Key, how: str, seconds: float) -> Result:
-        kind = self._stopped_as.get(key)
+        kind = self._stopped_as.get(key, "stopped" if self.lease_over else None)
         if kind is not None:
             type = "TimeLimitReached" if kind == "timeout" else "Stopped"
             return Result(*key, kind, describe(type, f"it did not end when asked; {how}"), seconds)

@@ -67,7 +67,7 @@ class Link(asyncio.Protocol):
         self.ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self.failure = ""
         self.gone = False
-        self.guardian_lost = False  # it ended through no fault of its own
+        self.guardian_lost = self.lease_over = False  # it ended through no fault of its own
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._transport: asyncio.WriteTransport | None = None
@@ -195,7 +195,8 @@ class Link(asyncio.Protocol):
             why = self.failure or f"the child ended before it was ready: {describe_ending(self._ending)}"
             self.ready.set_exception(CannotImport(why))
         self.owner.unlink(self)
-        self.guardian_lost = isinstance(self._ending, Ended | NotSpawned) and self._ending.guardian_lost
+        if isinstance(self._ending, Ended | NotSpawned):
+            self.guardian_lost, self.lease_over = self._ending.guardian_lost, self._ending.lease_over
         self.has_ended(was_ready, describe_ending(self._ending))
         self.page.release()  # with it goes a descriptor, which must not wait for the garbage collector
 
@@ -235,6 +236,8 @@ def describe_ending(ending: Happening) -> str:
     assert isinstance(ending, Ended)
     if ending.guardian_lost:
         return "the worker's guardian is gone"
+    if ending.lease_over:
+        return "killed because the worker's lease was over"
     if ending.code == -signal.SIGKILL:
         return "killed by SIGKILL, possibly because the machine ran out of memory"
     if ending.code < 0:

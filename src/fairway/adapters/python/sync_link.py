@@ -47,6 +47,7 @@ class SyncLink(Link):
     def begin(self, assignments: Sequence[Assignment], keys: list[Key]) -> None:
         """Run a bundle; the child must be idle."""
         self.run = Run(assignments, keys)
+        self.process.bind(assignments[0].kill)
         if self.is_ready:
             self._send()
 
@@ -72,6 +73,7 @@ class SyncLink(Link):
     def became_idle(self) -> None:
         """The bundle has ended."""
         self.run = None
+        self.process.bind(False)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -170,8 +172,9 @@ class SyncLink(Link):
             self._timer.cancel()
         if run is None:
             return
-        # Before anything was sent the first job is charged with the import, unless the guardian went.
-        index = self.page[INDEX] if run.sent else NONE_YET if self.guardian_lost else 0
+        # Before anything was sent the first job is charged with the import, unless that was cut short.
+        unsent = NONE_YET if self.guardian_lost or self.lease_over else 0
+        index = self.page[INDEX] if run.sent else unsent
         if len(run.keys) == 1 and index >= 0:
             index = 0  # whether it had finished nobody knows: it may be one that must not start twice
         charged = run.keys[index] if 0 <= index < run.bound else None
@@ -183,7 +186,7 @@ class SyncLink(Link):
 
     def _end_of(self, key: Key, how: str, was_ready: bool, sent: bool) -> Result:
         seconds = (time.monotonic_ns() - self.page[STARTED]) * 1e-9 if sent and self.page[STARTED] else 0.0
-        kind = self._stopped_as.get(key)
+        kind = self._stopped_as.get(key, "stopped" if self.lease_over else None)
         if kind is not None:
             kind_of_end = "TimeLimitReached" if kind == "timeout" else "Stopped"
             return Result(*key, kind, describe(kind_of_end, f"it did not end when asked; {how}"), seconds)

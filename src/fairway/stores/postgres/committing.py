@@ -45,9 +45,10 @@ async def commit(
     submissions: Sequence[Submission],
     now: int,
     scribe: Scribe,
+    schema: str,
 ) -> Receipt:
     """Write everything inside the transaction that has checked the term, or raise Deposed."""
-    inserted = await _insert(connection, sql, submissions, now)
+    inserted = await _insert(connection, sql, submissions, now, schema)
     asked = {job.id for submission in submissions for job in submission.jobs}
     refused = frozenset(asked - inserted.stored)
     await _end(connection, sql, batch.ends)
@@ -71,10 +72,12 @@ async def commit(
     )
 
 
-async def _insert(connection: Connection, sql: Sql, submissions: Sequence[Submission], now: int) -> Inserted:
+async def _insert(
+    connection: Connection, sql: Sql, submissions: Sequence[Submission], now: int, schema: str
+) -> Inserted:
     if not submissions:
         return Inserted()
-    return await insert_submissions(connection, sql, submissions, now, arrivals=False)
+    return await insert_submissions(connection, sql, submissions, now, arrivals=False, schema=schema)
 
 
 async def _run(connection: Connection, sql: Sql, name: str, rows: Sequence[Row]) -> None:

@@ -24,10 +24,17 @@ UPDATE fairway.request
  WHERE key = $1::text
 
 -- name: find_taken_ids
--- Which of these ids belong to a job already. Ids are drawn at random, so two makers may meet.
-SELECT id FROM fairway.job WHERE id = ANY($1::bigint[])
+-- Which ids in these ranges belong to a job already. Ids are drawn at random, so two makers may meet.
+WITH range AS (
+  SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS range (first, last)
+)
+SELECT taken.id
+  FROM range
+ CROSS JOIN LATERAL (SELECT id FROM fairway.job WHERE id BETWEEN range.first AND range.last) AS taken
 UNION ALL
-SELECT id FROM fairway.ended WHERE id = ANY($1::bigint[])
+SELECT taken.id
+  FROM range
+ CROSS JOIN LATERAL (SELECT id FROM fairway.ended WHERE id BETWEEN range.first AND range.last) AS taken
 
 -- name: find_claim
 SELECT job
@@ -52,6 +59,11 @@ SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, cre
        ) AS new (
          id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
        )
+
+-- name: ring
+SELECT pg_notify('fairway_' || split_part('fairway.', '.', 1), '')
+  FROM fairway.beat
+ WHERE asleep
 
 -- name: insert_arriving
 -- Inserts jobs, tells the leader of them, and wakes it if it sleeps (at the end of the transaction: a

@@ -86,7 +86,9 @@ class PostgresStore:
     async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
         try:
             async with self._common.writing(lock_seconds=KEY_SECONDS) as connection:
-                inserted = await insert_submissions(connection, self._sql, submissions, now)
+                inserted = await insert_submissions(
+                    connection, self._sql, submissions, now, schema=self.schema
+                )
         except StoreUnavailable as error:
             if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                 raise Conflict(
@@ -185,7 +187,9 @@ class PostgresStore:
             async with self._urgent.writing(fence, last_words=scribe.last_words) as connection:
                 if connection is None:
                     raise Deposed(f"term {term} of {holder} is over")
-                receipt = await committing.commit(connection, self._sql, batch, submissions, now, scribe)
+                receipt = await committing.commit(
+                    connection, self._sql, batch, submissions, now, scribe, self.schema
+                )
         except BaseException:
             scribe.forget()
             raise

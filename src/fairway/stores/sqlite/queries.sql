@@ -24,10 +24,15 @@ UPDATE request
  WHERE key = ?1
 
 -- name: find_taken_ids
--- Which of these ids belong to a job already. Ids are drawn at random, so two makers may meet.
-SELECT id FROM job WHERE id IN (SELECT value FROM json_each(?1))
+-- Which ids in these ranges belong to a job already. Ids are drawn at random, so two makers may meet.
+WITH range (first, last) AS (
+  SELECT a.value, b.value
+    FROM json_each(?1) AS a
+    JOIN json_each(?2) AS b ON b.key = a.key
+)
+SELECT id FROM range CROSS JOIN job WHERE id BETWEEN first AND last
 UNION ALL
-SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
+SELECT id FROM range CROSS JOIN ended WHERE id BETWEEN first AND last
 
 -- name: find_claim
 SELECT job
