@@ -250,3 +250,46 @@ async def test_a_wrong_address_is_one_clear_line(address: str, text: str) -> Non
     with pytest.raises((StoreUnavailable, StoreUnusable), match=text) as refused:
         await PostgresStore(address.format(port=shared_server().port)).open()
     assert "\n" not in str(refused.value)
+
+
+# --- the short way ---------------------------------------------------------------------------------------
+async def begin_at_once(stage: Stage, number: int, key: str | None = None) -> Any:
+    """Submit a job as the leader does when it begins it in the same commit; returns the receipt."""
+    request = None if key is None else Request(key, b"d")
+    begin = Begin([number], "w1-a", "w1", NOW, "acme/emails", "app.send")
+    submission = Submission([new_job(number)], request)
+    return await stage.commit(submission, begins=[begin], news=[told("job.submitted", number)])
+
+
+async def test_a_job_that_begins_at_once_is_begun_submitted_and_told(stage: Stage) -> None:
+    first = await stage.commit(news=[told("a")])
+    receipt = await begin_at_once(stage, 7, key="k")
+    assert [(one.job, one.attempt) for one in receipt.begun] == [(7, 1)]
+    assert (receipt.accepted[0].ids, receipt.number) == ([7], (first.number or 0) + 1)
+    [live] = await stage.store.live_attempts()
+    assert (live.arrival.job, live.incarnation, live.begun.attempt) == (7, "w1-a", 1)
+    told_of = [one.event for one in await stage.store.events_after(first.number or 0, 9)]
+    assert [(event.kind, event.job, event.attempt) for event in told_of] == [
+        ("job.submitted", 7, 1),
+        ("job.begun", 7, 1),
+    ]
+    await stage.end(7)
+    assert [state.value for state in await stage.states(7)] == ["succeeded"]
+
+
+async def test_the_short_way_makes_no_job_twice_and_takes_no_id_twice(stage: Stage) -> None:
+    await stage.commit(news=[told("a")])
+    await begin_at_once(stage, 7, key="k")
+    again = await begin_at_once(stage, 8, key="k")
+    assert (again.accepted[0].ids, again.accepted[0].existed, again.refused) == ([7], [True], [8])
+    taken = await begin_at_once(stage, 7)
+    assert taken.redrawn and taken.accepted[0].ids != [7]
+    assert [one.arrival.job for one in await stage.store.live_attempts()] == [7]
+
+
+async def test_the_short_way_is_fenced(stage: Stage) -> None:
+    await stage.commit(news=[told("a")])
+    await stage.store.elect(1, "other", "n2", "", NOW)
+    with pytest.raises(Deposed):
+        await begin_at_once(stage, 7)
+    assert await stage.store.find_job(7) is None

@@ -70,6 +70,19 @@ def test_what_is_killed_with_its_lease_has_a_lease_of_its_own() -> None:
     assert returned(wait(stage, 3, silent=True)) == [2] and "w" not in stage.workers
 
 
+def test_a_begin_whose_commit_took_long_has_its_whole_lease_from_when_it_is_sent() -> None:
+    """Its worker may count from a beat that was heard meanwhile."""
+    stage = Stage()
+    stage.join("w", 1)
+    stage.set("strict", on_lease_lost="kill")
+    stage.submit(1, queue="strict")
+    assert begun_jobs(stage.core.plan(stage.now)) == [1]
+    planned = stage.now.mono
+    stage.micros += 5_000_000
+    stage.absorb(happened.Started([Begun(1, 1, 0, 0, 0, (), stage.rules, None, b"{}")]))
+    assert stage.live[1].named_at == planned + 5.0
+
+
 def test_an_attempt_that_is_never_named_is_lost_although_its_worker_beats() -> None:
     stage = running(1, 2)
     plans = wait(stage, LEASE + 2, naming=(2,))

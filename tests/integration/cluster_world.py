@@ -62,13 +62,14 @@ def until(fact: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS)
 class RunningWorker:
     """`fairway worker --join`, in a process of its own."""
 
-    def __init__(self, folder: Path, *join: str, **env: str) -> None:
+    def __init__(self, folder: Path, *join: str, name: str = "w", **env: str) -> None:
+        self.name = name
         self.log = folder / "worker.log"
         self._env = {**os.environ, "FAIRWAY_HOME": str(folder), "PYTHONPATH": str(ROOT), **FASTER, **env}
         self._join = [part for url in join for part in ("--join", url)]
 
     def __enter__(self) -> RunningWorker:
-        command = [sys.executable, "-m", "fairway", "worker", "--name", "w", "--slots", "2", *self._join]
+        command = [sys.executable, "-m", "fairway", "worker", "--name", self.name, "--slots", "2", *self._join]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

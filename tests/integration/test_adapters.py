@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -14,8 +15,10 @@ from fairway.adapter import Adapter
 from fairway.adapters.command import CommandAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.wire.messages import Assignment
-from fairway.worker.warden import Warden
+from fairway.worker.guardian import read_clock
+from fairway.worker.warden import Ended, Warden
 from tests.integration.worker_world import (
+    PATIENCE_SECONDS,
     Recorder,
     call,
     command,
@@ -169,6 +172,38 @@ async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begu
     assert stage.recorder.returned == [(2, 1)]
     stage.adapter.begin([stage.kind.succeed(3)])
     assert await stage.end_of(3) == "ok"
+
+
+async def test_an_attempt_ends_with_the_lease_if_it_must_and_else_runs_on(stage: Stage) -> None:
+    stage.warden.renew(read_clock() + 600)
+    await stage.begin(stage.kind.last(1))
+    await stage.begin(stage.kind.resist(2)._replace(kill=True))
+    stage.warden.renew(0.0)
+    assert await stage.end_of(2) == "stopped"
+    assert stage.runs(1) and set(stage.recorder.results) == {(2, 1)}
+
+
+async def test_without_a_lease_what_must_end_with_it_does_not_begin(stage: Stage) -> None:
+    await stage.begin(stage.kind.last(1))
+    if stage.adapter.name == "python":
+        await stage.begin(stage.kind.last(2))  # no child is warm any more
+    stage.adapter.begin([stage.kind.last(3)._replace(kill=True)])
+    await stage.recorder.until(lambda: ended(stage, 3))
+    assert stage.recorder.returned == [(3, 1)]
+
+
+async def test_what_ended_is_bound_to_the_lease_no_more(stage: Stage) -> None:
+    stage.warden.renew(read_clock() + 600)
+    stage.adapter.begin([stage.kind.succeed(1)._replace(kill=True)])
+    assert await stage.end_of(1) == "ok"
+    await stage.begin(stage.kind.last(2))
+    stage.warden.renew(0.0)
+    guarded = asyncio.Event()
+    stage.warden.spawn(["true"], lambda happening: isinstance(happening, Ended) and guarded.set())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await guarded.wait()  # the guardian has seen to the lease
+    stage.adapter.stop(2, 1, force=True)
+    assert await stage.end_of(2) == "cancelled"
 
 
 async def test_without_descriptors_nothing_hangs_and_nothing_leaks(stage: Stage) -> None:

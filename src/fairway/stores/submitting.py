@@ -22,7 +22,7 @@ from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
 
-_pack = msgspec.msgpack.Encoder().encode
+pack_ids = msgspec.msgpack.Encoder().encode
 _read_ids = msgspec.msgpack.Decoder(list[int]).decode
 
 
@@ -65,7 +65,7 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
         if accepted is None:
             accepted = yield from _claim_keys(jobs, fresh)
             if submission.request is not None and accepted.ids != expected:
-                yield Ask("save_request", (submission.request.key, _pack(accepted.ids)))
+                yield Ask("save_request", (submission.request.key, pack_ids(accepted.ids)))
         result.accepted.append(accepted)
     told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
     untold = [] if arrivals else [job for job in fresh if job.id not in result.redrawn]
@@ -128,7 +128,7 @@ def _find_answer(
     if request is None:
         return None
     oldest = now - REQUEST_SECONDS * MICRO
-    if (yield Ask("reserve_request", (request.key, request.digest, _pack(expected), now, oldest))):
+    if (yield Ask("reserve_request", (request.key, request.digest, pack_ids(expected), now, oldest))):
         return None
     [(digest, packed)] = yield Ask("find_request", (request.key,))
     if digest != request.digest:

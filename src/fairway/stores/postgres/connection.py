@@ -29,6 +29,8 @@ TIMEOUTS = {
 }
 
 Connection = Any  # asyncpg's, or a pool's proxy of it
+#: Classes of errors after which a connection is gone, and what it was doing with it.
+LOST = ("08", "57", "58")
 #: What asyncpg and the network raise when something is wrong outside.
 TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -74,6 +76,27 @@ class Connections:
                     if not (again and _is_dead(connection)):
                         raise
         raise StoreUnavailable("unreachable")
+
+    async def run_once(self, sql: str, *values: Any) -> list[Any]:
+        """Run one statement that writes; raises Unsure if nobody knows whether it did."""
+        async with self._acquire("" if self._direct else _begin("BEGIN")) as (connection, _):
+            try:
+                rows: list[Any] = await connection.fetch(sql, *values)
+            except asyncpg.PostgresError as error:
+                if error.sqlstate and error.sqlstate[:2] not in LOST:
+                    await self._roll_back(connection)
+                    raise explain(error) from error
+                _cut(connection)
+                raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
+            except TROUBLE as error:
+                _cut(connection)
+                raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
+            except BaseException:
+                _cut(connection)
+                raise
+            if not self._direct:
+                await self._commit(connection, "COMMIT")
+            return rows
 
     async def _fetch(self, connection: Connection, sql: str, values: Sequence[Any]) -> list[Any]:
         if self._direct:
@@ -123,7 +146,7 @@ class Connections:
             connection.add_log_listener(listen)
             status = await connection.execute(words)
         except asyncpg.PostgresError as error:
-            if error.sqlstate[:2] not in ("08", "57", "58"):  # the server said no: it has rolled back
+            if error.sqlstate and error.sqlstate[:2] not in LOST:  # the server said no: it has rolled back
                 await self._roll_back(connection)
                 raise explain(error) from error
             _cut(connection)

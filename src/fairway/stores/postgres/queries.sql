@@ -91,7 +91,89 @@ SELECT pg_notify('fairway_' || split_part('fairway.', '.', 1), '')
   FROM fairway.beat
  WHERE asleep
 
+-- name: submit_at_once
+-- One submission of a few jobs without unique keys, in one statement: whole, or not at all if an id is taken
+-- or the request was made before. Says whether it was done; rings for the leader.
+WITH taken AS (
+  SELECT 1 FROM fairway.job WHERE id BETWEEN $15::bigint AND $16::bigint
+  UNION ALL
+  SELECT 1 FROM fairway.ended WHERE id BETWEEN $15::bigint AND $16::bigint
+), reserved AS (
+  INSERT INTO fairway.request (key, digest, ids, created_at)
+  SELECT $17::text, $18::bytea, $19::bytea, $20::bigint
+   WHERE $17::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM taken)
+  ON CONFLICT DO NOTHING
+  RETURNING key
+), go AS MATERIALIZED (
+  SELECT 1
+   WHERE NOT EXISTS (SELECT 1 FROM taken) AND ($17::text IS NULL OR EXISTS (SELECT 1 FROM reserved))
+), new AS (
+  SELECT new.*
+    FROM go
+   CROSS JOIN unnest(
+           $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[], $14::integer[]
+         ) AS new (
+           id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload,
+           concurrency
+         )
+), jobs AS (
+  INSERT INTO fairway.job (
+    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+  )
+  SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
+    FROM new
+), arrivals AS (
+  INSERT INTO fairway.arrival (job, concurrency)
+  SELECT id, concurrency FROM new
+)
+SELECT CASE WHEN beat.asleep THEN pg_notify('fairway_' || split_part('fairway.', '.', 1), '')::text END
+  FROM go
+ CROSS JOIN fairway.beat
+
 -- === commit ===
+
+-- name: begin_at_once
+-- The same by the leader, for jobs that it begins at once: fenced, with the news of it, and without arrivals.
+-- Returns a row if it was done; none if the term is over, an id is taken or the request was made before.
+WITH fence AS MATERIALIZED (
+  SELECT 1 FROM fairway.leader WHERE term = $27::bigint AND holder = $28::text FOR SHARE
+), taken AS (
+  SELECT 1 FROM fairway.job WHERE id BETWEEN $14::bigint AND $15::bigint
+  UNION ALL
+  SELECT 1 FROM fairway.ended WHERE id BETWEEN $14::bigint AND $15::bigint
+), reserved AS (
+  INSERT INTO fairway.request (key, digest, ids, created_at)
+  SELECT $16::text, $17::bytea, $18::bytea, $19::bigint
+   WHERE $16::text IS NOT NULL AND EXISTS (SELECT 1 FROM fence) AND NOT EXISTS (SELECT 1 FROM taken)
+  ON CONFLICT DO NOTHING
+  RETURNING key
+), go AS MATERIALIZED (
+  SELECT 1
+    FROM fence
+   WHERE NOT EXISTS (SELECT 1 FROM taken) AND ($16::text IS NULL OR EXISTS (SELECT 1 FROM reserved))
+), jobs AS (
+  INSERT INTO fairway.job (
+    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+  )
+  SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
+    FROM go
+   CROSS JOIN unnest(
+           $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[]
+         ) AS new (
+           id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
+         )
+), begun AS (
+  INSERT INTO fairway.live (id, attempt, incarnation, worker, started_at)
+  SELECT id, 1, incarnation, worker, started_at
+    FROM go
+   CROSS JOIN unnest($20::bigint[], $21::text[], $22::text[], $23::bigint[]) AS b (id, incarnation, worker, started_at)
+), event AS (
+  INSERT INTO fairway.event (number, at, written, body)
+  SELECT $24::bigint, $19::bigint, $25::bigint, $26::bytea FROM go
+)
+SELECT 1 FROM go
 
 -- name: check_term
 -- SHARE, not KEY SHARE: an election must wait for this transaction, and this one find out that it is over.

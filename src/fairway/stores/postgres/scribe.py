@@ -34,6 +34,18 @@ class Scribe:
         self._next = None
         self.last_words.clear()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether we know where we are."""
+        return self._last is not None
+
+    def draft(self, news: Sequence[News]) -> tuple[int, int, bytes]:
+        """Return number, bytes in all and text of the next event; we must know where we are."""
+        assert self._last is not None
+        body = _pack(news)
+        self._next = (self._last[0] + 1, self._last[1] + len(body))
+        return *self._next, body
+
     async def write(
         self, connection: Connection, sql: Mapping[str, str], news: Sequence[News], now: int
     ) -> int | None:
@@ -43,9 +55,7 @@ class Scribe:
         if self._last is None:
             [(number, written)] = await connection.fetch(sql["last_event"])
             self._last = (number, written)
-        body = _pack(news)
-        number, written = self._last[0] + 1, self._last[1] + len(body)
-        self._next = (number, written)
+        number, written, body = self.draft(news)
         if len(body) > SHORT:
             await connection.execute(sql["save_events"], number, now, written, body)
         else:

@@ -1,0 +1,73 @@
+"""The shortest way for the most common call: one small submission, in one statement and one round trip.
+
+It is taken when nothing can hold it up: no unique keys, few jobs under neighbouring ids and, at the leader,
+no other records in the commit than the begins of these very jobs. What it cannot do (an id was taken, the
+request was made before) it leaves undone, and the long way finds out why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairway.core.plan import Batch, Begun
+from fairway.store import Accepted, NewJob, Receipt, Submission
+from fairway.stores.rows import job_row
+from fairway.stores.submitting import pack_ids
+from fairway.stores.telling import told
+
+FEW = 20
+
+
+def is_small(submissions: Sequence[Submission]) -> bool:
+    """Say whether this is one submission of a few jobs without keys, under ids that follow each other."""
+    if len(submissions) != 1 or not 1 <= len(submissions[0].jobs) <= FEW:
+        return False
+    jobs = submissions[0].jobs
+    return jobs[-1].id - jobs[0].id == len(jobs) - 1 and all(job.unique is None for job in jobs)
+
+
+def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:
+    """Say whether a commit is a small submission, and begins of its own jobs, and nothing else."""
+    if not is_small(submissions):
+        return False
+    others = (batch.ends, batch.returns, batch.edits, batch.drops, batch.revives, batch.resolves)
+    if any(others) or batch.flags or batch.queues or batch.taken:
+        return False
+    new = {job.id for job in submissions[0].jobs}
+    return all(job in new for begin in batch.begins for job in begin.jobs)
+
+
+def submit_values(submission: Submission, now: int) -> list[Any]:
+    """Return the arguments of `submit_at_once`."""
+    rows = [(*job_row(job), job.concurrency) for job in submission.jobs]
+    return [*_columns(rows), *_range_and_request(submission, now)]
+
+
+def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:
+    """Return the arguments of `begin_at_once`, but for the event and the fence."""
+    rows = [job_row(job) for job in submission.jobs]
+    begins = [(job, begin[1], begin[2], begin[3]) for begin in batch.begins for job in begin.jobs]
+    return [*_columns(rows), *_range_and_request(submission, now), *(_columns(begins) or [[], [], [], []])]
+
+
+def receipt_of(submission: Submission, batch: Batch, now: int) -> Receipt:
+    """Return what a commit that went this way found: every job new, every attempt the first."""
+    jobs = {job.id: job for job in submission.jobs}
+    begun = [_begun(jobs[job]) for begin in batch.begins for job in begin.jobs]
+    accepted = Accepted(list(jobs), [False] * len(jobs))
+    return Receipt(begun, [accepted], [], [], [], told(batch, begun, (), [], [], now), None)
+
+
+def _begun(job: NewJob) -> Begun:
+    return Begun(job.id, 1, 0, 0, 0, (), job.rules, None, job.payload)
+
+
+def _range_and_request(submission: Submission, now: int) -> list[Any]:
+    jobs, request = submission.jobs, submission.request
+    key = (request.key, request.digest) if request is not None else (None, None)
+    return [jobs[0].id, jobs[-1].id, *key, pack_ids([job.id for job in jobs]), now]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
