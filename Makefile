@@ -76,7 +76,7 @@ unit: setup imports
 processes: setup unit
 ifneq ($(SERIAL),)
 	@echo "== tests with real processes, one after the other"
-	@$(BIN)/pytest -q --session-timeout=300 $(SERIAL)
+	@$(BIN)/pytest -q --session-timeout=420 $(SERIAL)
 endif
 
 # The long runs show their reports as they come (-s); one that fails does not spare the others.

@@ -7,10 +7,10 @@ import pytest
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
 from fairway.core.model import Held, Moment, Result, Timers
-from fairway.core.plan import Plan, Resolve
+from fairway.core.plan import Begun, Plan, Resolve
 from fairway.core.scheduler import Core
 
-from .stage import COMMAND, Stage, task
+from .stage import COMMAND, Stage, begun_jobs, task
 
 LEASE, BEAT = 10.0, 2.0
 

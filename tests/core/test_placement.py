@@ -144,13 +144,13 @@ def test_a_bundle_ends_where_a_job_comes_that_must_travel_alone() -> None:
 def test_what_is_killed_with_its_lease_shares_its_process_with_nothing() -> None:
     stage = Stage()
     teach(stage, "t", 0.001)
-    stage.join("a", 3)
+    stage.join("a", 4)
     stage.set("strict", on_lease_lost="kill")
     stage.submit(1, 2, shape=task("t"), queue="strict/below")
-    stage.submit(3, 4, shape=task("t"))
+    stage.submit(3, 4, 5, shape=task("t"))
     plan = stage.step()
-    assert sorted(begun_jobs(plan)) == [1, 2, 3, 4]
-    assert set(plan.bundles) == {3, 4}
+    assert sorted(begun_jobs(plan)) == [1, 2, 3, 4, 5]
+    assert set(plan.bundles) == {4, 5}
 
 
 def test_every_job_of_a_bundle_counts_against_every_limit() -> None:

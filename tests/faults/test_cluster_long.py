@@ -48,7 +48,11 @@ def test_workers_killed(tmp_path: Path, server: TempPostgres) -> None:
 
 
 def test_leaders_frozen(tmp_path: Path, server: TempPostgres) -> None:
-    report = strike_often(tmp_path, server.new_database(), "leader frozen", freeze_leader, 8)
+    with Cluster(tmp_path, server.new_database()) as cluster:
+        report = run_trial("leader frozen", cluster, freeze_leader, 8)
+        deposed = cluster.number("fairway_deposed_total")
+    assert report.verdict.is_clean, report.verdict
+    assert deposed > 0, "what a leader writes after its term must be refused and counted"
     assert max(report.silences) <= 5.0 + SLACK_SECONDS
 
 

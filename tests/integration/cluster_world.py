@@ -69,7 +69,17 @@ class RunningWorker:
         self._join = [part for url in join for part in ("--join", url)]
 
     def __enter__(self) -> RunningWorker:
-        command = [sys.executable, "-m", "fairway", "worker", "--name", self.name, "--slots", "2", *self._join]
+        command = [
+            sys.executable,
+            "-m",
+            "fairway",
+            "worker",
+            "--name",
+            self.name,
+            "--slots",
+            "2",
+            *self._join,
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

@@ -22,6 +22,7 @@ from fairway.wire.messages import (
     FromWorker,
     Goodbye,
     HandBack,
+    Heard,
     Held,
     Hello,
     Logs,
@@ -49,16 +50,22 @@ from tests.integration.worker_world import (
 class Port:
     """A node's end of one connection, played by the test."""
 
-    def __init__(self, term: int = 1, beat_seconds: float = 0.05) -> None:
+    def __init__(self, term: int = 1, beat_seconds: float = 0.05, lease_seconds: float = 0.0) -> None:
+        """*lease_seconds*: of what ends with it; 0: the hello is not heard."""
         self.heard: list[FromWorker] = []
+        self.answers = lease_seconds > 0  # beats
         self.outgoing: asyncio.Queue[list[ToWorker] | None] = asyncio.Queue()
-        self.outgoing.put_nowait([Welcome(1, term, "node", beat_seconds, 10.0)])
+        self.outgoing.put_nowait(
+            [Welcome(1, term, "node", beat_seconds, 0.5, [], lease_seconds, heard=self.answers)]
+        )
         self._news = asyncio.Event()
 
     async def receive(self, message: FromWorker) -> None:
         """Remember what the worker said."""
         self.heard.append(message)
         self._news.set()
+        if self.answers and isinstance(message, Beat):
+            self.say(Heard(1, message.number))
 
     async def next_frames(self) -> AsyncIterator[list[ToWorker]]:
         """Say what the test wants said, until it hangs up."""
@@ -272,6 +279,61 @@ async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(agent: Agent, n
         if len(port.results()) == 3:
             break
     assert port.results()[2].kind == "ok"
+
+
+# --- the lease ------------------------------------------------------------------------------------------
+KILLED, KEPT = Held(1, 1, True), Held(2, 1, True)
+
+
+async def begin_both(port: Port) -> None:
+    """Let two commands run: one that is to end with the lease, and one that is not."""
+    port.say(Begin(1, [command(1, ["sleep", "60"])._replace(kill=True), command(2, ["sleep", "60"])]))
+    await port.until(lambda: any({KILLED, KEPT} <= set(beat.holds) for beat in port.of(Beat)))
+
+
+async def test_code_ends_with_the_lease_if_it_must_and_is_handed_back(agent: Agent, node: Node) -> None:
+    port = await node.open(lease_seconds=1.5)
+    await begin_both(port)
+    beats = len(port.of(Beat))
+    await port.until(lambda: len(port.of(Beat)) > beats + 40)  # two seconds of being heard
+    assert port.returned() == []
+    port.answers = False
+    await port.until(lambda: port.returned())
+    assert port.returned() == [KILLED] and port.results() == []
+    beats = len(port.of(Beat))
+    await port.until(lambda: len(port.of(Beat)) > beats)
+    assert KEPT in port.of(Beat)[-1].holds
+
+
+async def test_code_ends_with_the_lease_although_no_node_is_there_to_be_told(
+    agent: Agent, node: Node
+) -> None:
+    port = await node.open(lease_seconds=1.5)
+    await begin_both(port)
+    port.hang_up()
+    await eventually(lambda: (1, 1) in agent._outbox.handed_back)
+    second = await node.open(lease_seconds=1.5)
+    await second.until(lambda: second.returned())
+    assert second.returned() == [KILLED]
+    assert [held[:2] for held in second.of(Hello)[0].holds] == [(2, 1)]
+    second.say(Begin(1, [command(1, ["true"])._replace(attempt=2, kill=True)]))
+    await second.until(lambda: second.results())
+    assert second.results()[0][:3] == (1, 2, "ok")
+
+
+async def test_without_a_lease_what_must_end_with_it_is_handed_back(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 60)._replace(kill=True)]))
+    await port.until(lambda: port.returned())
+    assert port.returned() == [Held(1, 1, False)]
+
+
+async def test_what_is_not_ours_any_more_ends_if_it_must(agent: Agent, node: Node) -> None:
+    port = await node.open(lease_seconds=60.0)
+    await begin_both(port)
+    port.say(Acks(1, [], [], [(1, 1), (2, 1)]))
+    await port.until(lambda: port.returned())
+    assert port.returned() == [KILLED] and port.results() == []
 
 
 async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:

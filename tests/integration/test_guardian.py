@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from fairway.worker.guardian import read_clock
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Warden
 from tests.integration.worker_world import PATIENCE_SECONDS, eventually, is_gone
 
@@ -122,6 +124,94 @@ async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden
     second = Witness()
     warden.spawn(["true"], second)
     await second.until(Ended)
+
+
+# --- the lease ------------------------------------------------------------------------------------------
+async def test_what_is_bound_ends_with_the_lease_and_nothing_else(warden: Warden, tmp_path: Path) -> None:
+    warden.renew(read_clock() + 600)
+    path = tmp_path / "pid"
+    bound, free, released, later = (Witness() for _ in range(4))
+    script = f"trap '' TERM; sleep 1000 & setsid sleep 1000 & echo $! > {path}; wait"
+    warden.spawn(["bash", "-c", script], bound, bound=True)
+    warden.spawn(["sleep", "1000"], free)
+    once = warden.spawn(["sleep", "1000"], released, bound=True)
+    warden.spawn(["sleep", "1000"], later).bind(True)  # before it has even started
+    await eventually(lambda: path.exists() and path.read_text())
+    for witness in (free, released, later):
+        await witness.until(Spawned)
+    once.bind(False)
+    warden.renew(read_clock() + 0.3)
+    for witness in (bound, later):
+        ended = await witness.until(Ended)
+        assert isinstance(ended, Ended) and ended.lease_over
+    await eventually(lambda: is_gone(int(path.read_text())))  # although it had left the group
+    assert not [one for witness in (free, released) for one in witness.heard if isinstance(one, Ended)]
+
+
+async def test_what_is_bound_does_not_start_without_a_lease(warden: Warden, tmp_path: Path) -> None:
+    witness = Witness()
+    warden.spawn(["touch", str(tmp_path / "started")], witness, bound=True)
+    failed = await witness.until(NotSpawned)
+    assert isinstance(failed, NotSpawned) and failed.lease_over
+    assert not (tmp_path / "started").exists()
+
+
+async def test_a_new_guardian_knows_the_lease(warden: Warden) -> None:
+    warden.renew(read_clock() + 600)
+    first, second = Witness(), Witness()
+    warden.spawn(["sleep", "1000"], first)
+    await first.until(Spawned)
+    assert warden.pid is not None
+    os.kill(warden.pid, signal.SIGKILL)
+    await first.until(Ended)
+    warden.spawn(["true"], second, bound=True)
+    ended = await second.until(Ended)
+    assert isinstance(ended, Ended) and ended.code == 0
+
+
+LEASED = """
+import asyncio, sys, time
+from fairway.worker.guardian import read_clock
+from fairway.worker.warden import Warden
+
+async def main():
+    warden, running = Warden(), []
+    warden.renew(read_clock() + 600)
+    def note(happening):
+        running.append(happening)
+        if len(running) == 401:
+            warden.renew(read_clock() + float(sys.argv[2]))
+            print(happening.pid, flush=True)
+            time.sleep(1000)
+    for _ in range(400):
+        warden.spawn(["cat", sys.argv[1]], note)
+    warden.spawn(["sleep", "1000"], note, bound=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+async def test_an_agent_that_does_not_read_does_not_stop_the_guardian(tmp_path: Path) -> None:
+    """It has more to tell than the socket holds, and still ends what is bound."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LEASED, str(fifo), "1.0", stdout=asyncio.subprocess.PIPE
+    )
+    assert agent.stdout is not None
+    try:
+        pid = int(await asyncio.wait_for(agent.stdout.readline(), PATIENCE_SECONDS))
+        await eventually(lambda: end_readers(fifo) or is_gone(pid))
+    finally:
+        agent.kill()
+        await agent.communicate()
+
+
+def end_readers(fifo: Path) -> None:
+    """Let all that have opened it read its end."""
+    with suppress(OSError):
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
 
 
 AGENT = """

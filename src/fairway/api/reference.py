@@ -31,6 +31,9 @@ leader is reached, that is answered with `503` and `no_leader`.
 A call must name this server as its `Host`; one sent by a web page must come from a page of this server. A
 token goes into `Authorization: Bearer …`, never into the URL; where nodes have one (`FAIRWAY_TOKEN`), every
 call needs it but `/healthz` and `/readyz`.
+
+Where one process hosts several schedulers, the name of one stands before every path: `/night/v1/jobs`. At the
+root are `/healthz`, `/readyz` and `/metrics` of all of them together.
 """
 
 STREAMS = """\

@@ -170,5 +170,7 @@ def _refusal(error: Exception) -> tuple[Refusal, int]:
         return Refusal(error.code, error.detail[:500]), REFUSED
     if isinstance(error, WorldError):
         return Refusal(error.code, str(error)[:500]), TRY_LATER
+    if isinstance(error, OSError):  # it went while we spoke
+        return Refusal("gone", "the connection is gone"), GOING_AWAY
     log.error("a worker's connection failed", exc_info=error)
     return Refusal("internal", "this is the node's fault; it was logged"), BROKEN

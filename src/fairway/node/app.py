@@ -94,6 +94,7 @@ class Node:
         self._stepping_down = False
         self._started_at = 0
         self._terms = 0
+        self._deposed = 0  # reigns that ended because a late write was refused, or the store was lost
 
     async def start(self) -> None:
         """Open the store, serve the API, stand for election, start the worker."""
@@ -175,7 +176,7 @@ class Node:
     def numbers(self) -> dict[str, float]:
         """Return counters and gauges for /metrics."""
         numbers: dict[str, float] = {"leading": float(self.engine is not None), "terms": float(self._terms)}
-        numbers["linked"] = float(self.link.up)
+        numbers |= {"linked": float(self.link.up), "deposed_total": float(self._deposed)}
         if self.engine is not None:
             world = self.engine.core.world
             numbers |= {
@@ -204,6 +205,7 @@ class Node:
             except* (Deposed, WorldError) as group:
                 log.warning("no longer the leader", extra={"why": str(group.exceptions[0])})
                 pause, deposed = 0.0, True
+                self._deposed += 1
             except* Exception:
                 log.exception("the engine failed; it is built anew from the store")
                 pause = min(max(2 * pause, 0.1), PAUSE_MOST_SECONDS)

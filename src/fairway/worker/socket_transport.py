@@ -27,9 +27,10 @@ class Keepalive(TypedDict):
     ping_timeout: float
 
 
-#: A node that vanished without a word must be noticed with time left, of a lease of 10 s, to try two others.
+#: A node that vanished without a word is noticed before the next leader is elected (its TTL is 5 s), and
+#: with time left, of a lease of 10 s, to try others.
 KEEPALIVE: Keepalive = {
-    "open_timeout": 2.0, "close_timeout": 1.0, "ping_interval": 2.0, "ping_timeout": 4.0,
+    "open_timeout": 2.0, "close_timeout": 1.0, "ping_interval": 1.0, "ping_timeout": 2.5,
 }  # fmt: skip
 #: More nodes than this need not be known.
 MOST_NODES = 100

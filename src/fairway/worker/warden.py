@@ -61,12 +61,14 @@ Happening = Spawned | NotSpawned | Halted | Ended
 class Process:
     """A process the guardian keeps for us. What happens to it is told to *tell*, in order."""
 
-    def __init__(self, warden: Warden, number: int, tell: Callable[[Happening], None]) -> None:
+    def __init__(
+        self, warden: Warden, number: int, tell: Callable[[Happening], None], bound: bool = False
+    ) -> None:
         self.warden, self.number, self.tell = warden, number, tell
         self.pid: int | None = None
         self.gone = False
         self._due: list[tuple[int, bool]] = []
-        self._bound = False
+        self._bound = bound
 
     def signal(self, number: int, group: bool = True) -> None:
         """Send a signal to it, or to its whole group; one sent before it runs is kept for then."""
@@ -167,7 +169,7 @@ class Warden:
         """
         self.start()
         self._number += 1
-        process = Process(self, self._number, tell)
+        process = Process(self, self._number, tell, bound)
         fds = fds or {}
         request = {
             "do": "spawn",

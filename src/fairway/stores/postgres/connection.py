@@ -32,7 +32,7 @@ Connection = Any  # asyncpg's, or a pool's proxy of it
 #: Classes of errors after which a connection is gone, and what it was doing with it.
 LOST = ("08", "57", "58")
 #: What asyncpg and the network raise when something is wrong outside.
-TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class Lean(asyncpg.Connection):  # type: ignore[misc]
