@@ -70,7 +70,7 @@ class OwnWorker:
 
     async def _connect(self) -> Transport:
         try:
-            leader = None if self._node.engine else await self._node.link.until_known(LEADER_SECONDS)
+            leader = None if self._node.engine else await self._node.link.until_best(LEADER_SECONDS)
             urls = [] if leader is None else await self._ways_to(leader)
         except WorldError as error:
             raise Disconnected(str(error)) from None

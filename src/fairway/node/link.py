@@ -70,12 +70,20 @@ class Link:
             return self.leader
         raise NoLeader(self.why_not())
 
+    async def until_best(self, seconds: float) -> Leadership | None:
+        """Return the leader once its node is reached; if that takes too long, as it is known; None: it is us.
+
+        A leader that froze is known until the next one is elected: whoever goes there waits in vain.
+        """
+        await self._until(lambda: self.up or self.here, seconds)
+        return await self.until_known(0.0)
+
     async def until_known(self, seconds: float) -> Leadership | None:
         """Return the leader once there is one, reached or not; None if it is us."""
         await self._until(lambda: self.leader is not None or self.here, seconds)
         if self.leader is None and not self.here:
             raise NoLeader(self.why_not())
-        return self.leader
+        return None if self.here else self.leader
 
     async def until_other_than(self, leader: Leadership) -> None:
         """Return when somebody else leads, or nobody does."""

@@ -63,7 +63,7 @@ class Relay:
 
     async def open_tunnel(self) -> LeaderTunnel | None:
         """Connect to the leader's worker socket, as soon as somebody leads; None if it is this node."""
-        leader = await self._link.until_known(LEADER_SECONDS)
+        leader = await self._link.until_best(LEADER_SECONDS)
         if leader is None:
             return None
         try:
