@@ -11,7 +11,7 @@ Three implementations (`stores/memory/`, `stores/sqlite/`, `stores/postgres/`), 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -197,6 +197,8 @@ class Store(Protocol):
     """Keeps everything that must survive. `now` is always passed in, as wall microseconds."""
 
     kind: str
+    #: Whether two commits of one leader can be under way at once.
+    overlaps: bool
 
     async def open(self) -> None:
         """Connect, check the version, bring the schema up to date."""
@@ -269,9 +271,19 @@ class Store(Protocol):
 
     # --- the leader ------------------------------------------------------------------------------
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
         """Write everything in one fenced transaction. Raises Deposed (nothing written) if the term is over.
+
+        *after* is the commit before this one, still under way: this one must not be kept before that one
+        is, and not at all if that one fails. Only a store that `overlaps` is asked so, with records that
+        touch none of the other's jobs.
 
         Submissions come first, then the batch in the order of its fields. Submissions of the leader leave
         no arrival. A record whose fence does not match raises Deposed as well: the core is wrong about

@@ -39,12 +39,18 @@ class HeldStore(MemoryStore):
         self.begun_commits = 0
 
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
         self.begun_commits += 1
         if self.before is not None:
             await self.before()
-        receipt = await super().commit(term, holder, batch, submissions, now)
+        receipt = await super().commit(term, holder, batch, submissions, now, after)
         if self.after is not None:
             await self.after()
         return receipt

@@ -8,7 +8,7 @@ so that the tasks of a node meet in ever other orders.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -38,17 +38,24 @@ class TroubledStore(HeldStore):
         self.deposes = random.choice((0.0, 0.005, 0.02))
         self.slow = random.choice((0.0, 0.02, 0.1))
         self.fails_to_read = random.choice((0.0, 0.005, 0.02))
+        self.overlaps = random.choice((True, False))
         self.troubles = 0
 
     # --- writing ---------------------------------------------------------------------------------
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
         await self._pass()
         self._may_refuse(self.refuses)
         if self._happens(self.deposes):
             self._depose(term)
-        receipt = await super().commit(term, holder, batch, submissions, now)
+        receipt = await super().commit(term, holder, batch, submissions, now, after)
         self._may_lose()
         await self._pass()
         return receipt

@@ -161,6 +161,14 @@ class Batch:
     taken: list[int] = field(default_factory=list)  # arrival numbers now known to the core
     news: list[News] = field(default_factory=list)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it only ends attempts and begins others: no job that another such batch could touch."""
+        return not (
+            self.returns or self.drops or self.edits or self.revives or self.resolves or self.flags
+            or self.queues or self.taken
+        )  # fmt: skip
+
     def __bool__(self) -> bool:
         return bool(
             self.ends or self.returns or self.drops or self.edits or self.revives or self.resolves

@@ -6,6 +6,9 @@
 4. **Act**: send the begins that the store confirmed, acknowledgements, stops.
 5. **Tell**: answer those who asked, publish the events.
 
+While a commit is under way that only ends attempts and begins others, a second one of that kind may already
+be written beside it, on a store that can do so; it is kept, acted upon and told after the first.
+
 If a commit fails after bounded retries, or the term is over, the engine ends; its core is thrown away and
 the next leader, maybe this very node, builds a new one from the store. Memory is never patched back.
 """
@@ -33,6 +36,7 @@ from fairway.node.feed import Feed
 from fairway.node.inbox import Inbox, Submit
 from fairway.node.logbook import Logbook
 from fairway.node.ports import Hosting, Port
+from fairway.node.work import Work
 from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission
 
 log = logging.getLogger("fairway.engine")
@@ -186,40 +190,78 @@ class Engine:
         await self._take_arrivals()
         if page:
             self.core.absorb(happened.Loaded(page), moment())
+        work = self._plan()
+        work.begin(self._commit(work, None))
+        changed = False  # by what the store found: something may begin that was not planned
+        while True:
+            following = await self._plan_ahead(work)
+            try:
+                changed |= await self._finish(work)
+            except BaseException:
+                await (following or work).abandon()
+                raise
+            if following is None:
+                break
+            work = following
+            work.begin(self._commit(work, None))
+        if changed or self.loading or self._rung or _has_news(self.core.world.plan):
+            return 0.0
+        return work.plan.wake_at
+
+    def _plan(self) -> Work:
+        """Take in what has gathered, and plan."""
         events, submits = self._inbox.take()
         now = moment()
         for event in events:
             self.core.absorb(event, now)
         for submit in submits:
             self.core.absorb(happened.Submitted(submit.arrivals), now)
-        plan = self.core.plan(now)
-        submissions = [submission for submit in submits for submission in submit.submissions]
-        changed = False  # by what the store found: something may begin that was not planned
-        if submissions or plan.batch:
-            receipt = await self._commit(plan, submissions, now.wall)
-            self._act(plan, receipt, submits)
-            self._tell(plan, receipt, submits)
+        return Work(self.core.plan(now), submits, now.wall)
+
+    async def _plan_ahead(self, work: Work) -> Work | None:
+        """While a commit is under way, plan the next one and begin to write it, if nothing can hinder that.
+
+        Two commits may overlap if both only end attempts and begin others: they touch different jobs. The
+        second is kept after the first, or not at all. Whoever wants to look, or asks for anything else,
+        goes first.
+        """
+        while self._store.overlaps and work.overlaps and not work.is_done:
+            await work.or_until(self._inbox.until_filled())
+            if self._looks or self._rung or self._stopping or self.loading or work.is_done:
+                return None
+            if not self._inbox.has_only_reports:
+                return None
+            following = self._plan()
+            if following.overlaps:
+                following.begin(self._commit(following, work.commit))
+            return following
+        return None
+
+    async def _finish(self, work: Work) -> bool:
+        """Wait for the commit, then act and tell; say whether the store found what was not planned."""
+        receipt = await work.receipt()
+        if receipt is None:
+            self._act_without_commit(work.plan)
+        else:
+            self._act(work.plan, receipt, work.submits)
+            self._tell(work.plan, receipt, work.submits)
             if receipt.redrawn:
                 # The id of a new job was another's already: the core takes one for the other. Build it anew.
                 raise Deposed("two jobs drew the same id")
-            changed = bool(receipt.refused or receipt.revived)
-        else:
-            self._act_without_commit(plan)
-        await self._resend(plan)
-        if changed or self.loading or self._rung or _has_news(self.core.world.plan):
-            return 0.0
-        return plan.wake_at
+        await self._resend(work.plan)
+        return receipt is not None and bool(receipt.refused or receipt.revived)
 
-    async def _commit(self, plan: Plan, submissions: Sequence[Submission], now: int) -> Receipt:
+    async def _commit(self, work: Work, after: asyncio.Task[Receipt] | None) -> Receipt:
         """Commit, with a few tries while the store says that nothing was written."""
         self.commits += 1
+        term, holder = self.reign.term, self.reign.holder
         for attempt in range(COMMIT_TRIES):
             try:
                 return await self._store.commit(
-                    self.reign.term, self.reign.holder, plan.batch, submissions, now
+                    term, holder, work.plan.batch, work.submissions, work.wall, after
                 )
             except (StoreUnavailable, Busy):
-                if attempt == COMMIT_TRIES - 1:
+                if attempt == COMMIT_TRIES - 1 or after is not None:
                     raise
                 await asyncio.sleep(0.05 * 4**attempt)
         raise StoreUnavailable("unreachable")

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairway.core.events import CoreEvent
+from fairway.core.events import CoreEvent, Reported
 from fairway.core.model import Arrival
 from fairway.errors import Busy
 from fairway.store import Accepted, Submission
@@ -76,6 +76,15 @@ class Inbox:
                     await self._filled.wait()
             except TimeoutError:
                 return
+
+    @property
+    def has_only_reports(self) -> bool:
+        """Whether there is something, and all of it tells of attempts that ended."""
+        return bool(self._events) and not self._submits and all(type(one) is Reported for one in self._events)
+
+    async def until_filled(self) -> None:
+        """Return when something was put in."""
+        await self._filled.wait()
 
     def take(self) -> tuple[list[CoreEvent], list[Submit]]:
         """Take everything."""

@@ -8,7 +8,7 @@ last `now` that came in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import suppress
 
 from fairway.core.lifecycle import State
@@ -39,6 +39,7 @@ class MemoryStore:
     """The reference of the contract: obviously right, not fast."""
 
     kind = "memory"
+    overlaps = False
 
     def __init__(self) -> None:
         self.tables = Tables()
@@ -212,8 +213,16 @@ class MemoryStore:
 
     # --- the leader ------------------------------------------------------------------------------
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
+        if after is not None:
+            await after
         return self.apply_commit(term, holder, batch, submissions, now)
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:

@@ -45,10 +45,11 @@ def submit_values(submission: Submission, now: int) -> list[Any]:
 
 
 def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:
-    """Return the arguments of `begin_at_once`, but for the event and the fence."""
+    """Return the arguments of `begin_at_once`, but for the group, the event and the fence."""
     rows = [job_row(job) for job in submission.jobs]
-    begins = [(job, begin[1], begin[2], begin[3]) for begin in batch.begins for job in begin.jobs]
-    return [*_columns(rows), *_range_and_request(submission, now), *(_columns(begins) or [[], [], [], []])]
+    workers = {job: begin[1:4] for begin in batch.begins for job in begin.jobs}
+    begins = [workers.get(job.id, (None, None, None)) for job in submission.jobs]
+    return [*_columns(rows), *_range_and_request(submission, now), *_columns(begins)]
 
 
 def receipt_of(submission: Submission, batch: Batch, now: int) -> Receipt:

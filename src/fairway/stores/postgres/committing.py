@@ -6,8 +6,9 @@ small; then the core is wrong about the world, everything is rolled back and the
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,9 @@ import asyncpg
 from fairway.core.plan import Batch, Begin, Begun, Edit, End, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
-from fairway.stores.postgres.scribe import Scribe
 from fairway.stores.rows import (
     CODES,
     Row,
@@ -41,13 +42,18 @@ Sql = Mapping[str, str]
 async def commit(
     connection: Connection,
     sql: Sql,
+    term: int,
     batch: Batch,
     submissions: Sequence[Submission],
     now: int,
-    scribe: Scribe,
+    books: Books,
     schema: str,
+    after: Awaitable[object] | None,
 ) -> Receipt:
-    """Write everything inside the transaction that has checked the term, or raise Deposed."""
+    """Write everything inside the transaction that has checked the term, or raise Deposed.
+
+    What touches jobs may run beside the commit before this one; the books are written in turn.
+    """
     inserted = await _insert(connection, sql, submissions, now, schema)
     asked = {job.id for submission in submissions for job in submission.jobs}
     refused = frozenset(asked - inserted.stored)
@@ -66,7 +72,13 @@ async def commit(
     if batch.taken:
         await connection.execute(sql["delete_arrivals"], batch.taken)
     news = told(batch, begun, refused, revived, resolved, now)
-    number = await scribe.write(connection, sql, news, now)
+    if after is not None:
+        await asyncio.shield(after)  # whoever lets go of this one lets the other be
+    books.begin(term)
+    if batch.ends or batch.returns or begun:
+        over = [*(job for end in batch.ends for job in end.jobs), *(one.job for one in batch.returns)]
+        await books.roll.write(connection, sql, over, [one.job for one in begun])
+    number = await books.scribe.write(connection, sql, news, now)
     return Receipt(
         begun, inserted.accepted, sorted(refused), revived, resolved, news, number, bool(inserted.redrawn)
     )
@@ -190,10 +202,7 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
     jobs, numbers, columns = _grouped(groups)
     if not jobs:
         return []
-    try:
-        rows = await connection.fetch(sql["begin_jobs"], jobs, numbers, *columns)
-    except asyncpg.UniqueViolationError as error:
-        raise Deposed(f"a job that was to begin runs already: {error.detail}") from error
+    rows = await connection.fetch(sql["begin_jobs"], jobs, numbers, *columns)
     if len(rows) != len(jobs):
         raise Deposed(f"{len(jobs) - len(rows)} of {len(jobs)} jobs that were to begin are not waiting")
     found = {row[0]: row for row in rows}

@@ -154,21 +154,24 @@ WITH fence AS MATERIALIZED (
    WHERE NOT EXISTS (SELECT 1 FROM taken) AND ($16::text IS NULL OR EXISTS (SELECT 1 FROM reserved))
 ), jobs AS (
   INSERT INTO fairway.job (
-    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload,
+    state, attempt, incarnation, worker, started_at
   )
-  SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
+  SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload,
+         (started_at IS NOT NULL)::int, (started_at IS NOT NULL)::int, incarnation, worker, started_at
     FROM go
    CROSS JOIN unnest(
            $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
-           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[]
+           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[], $20::text[], $21::text[], $22::bigint[]
          ) AS new (
-           id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
+           id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload,
+           incarnation, worker, started_at
          )
 ), begun AS (
-  INSERT INTO fairway.live (id, attempt, incarnation, worker, started_at)
-  SELECT id, 1, incarnation, worker, started_at
+  INSERT INTO fairway.begun (number, jobs)
+  SELECT $23::bigint, $1::bigint[]
     FROM go
-   CROSS JOIN unnest($20::bigint[], $21::text[], $22::text[], $23::bigint[]) AS b (id, incarnation, worker, started_at)
+   WHERE $23::bigint IS NOT NULL
 ), event AS (
   INSERT INTO fairway.event (number, at, written, body)
   SELECT $24::bigint, $19::bigint, $25::bigint, $26::bytea FROM go
@@ -183,24 +186,19 @@ SELECT 1
    FOR SHARE
 
 -- name: end_jobs
--- Moves finished jobs out of the hot tables. $2 says to which of the groups, given by the arrays behind it, a job
+-- Moves finished jobs out of the hot table. $2 says to which of the groups, given by the arrays behind it, a job
 -- belongs. Touches nothing if another attempt took over.
-WITH over AS (
-  DELETE FROM fairway.live AS l
+WITH gone AS (
+  DELETE FROM fairway.job AS j
    USING unnest($1::bigint[], $2::integer[]) AS e (id, number)
     JOIN unnest(
            $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[]
          ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, number)
       ON g.number = e.number
-   WHERE l.id = e.id AND l.attempt = g.attempt AND l.incarnation = g.incarnation
-  RETURNING l.id, l.attempt, l.incarnation, l.worker, l.started_at, g.state, g.outcome, g.ended_at, g.tries, g.crashes
-), gone AS (
-  DELETE FROM fairway.job AS j
-   USING over
-   WHERE j.id = over.id
-  RETURNING j.id, over.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
-            j.created_at, over.attempt, over.tries, over.crashes, j.losses, j.generation, over.incarnation,
-            over.worker, over.started_at, over.ended_at, j.rules, j.unique_key, over.outcome, j.payload
+   WHERE j.id = e.id AND j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1
+  RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
@@ -218,7 +216,7 @@ DELETE FROM fairway.claim AS c
 WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[]) AS e (id, state, outcome, ended_at)
-   WHERE j.id = e.id AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = e.id)
+   WHERE j.id = e.id AND j.state = 0
   RETURNING j.id, e.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, j.tries, j.crashes, j.losses, j.generation, j.incarnation, j.worker,
             j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload
@@ -234,30 +232,19 @@ INSERT INTO fairway.ended (
 SELECT * FROM gone
 
 -- name: return_jobs
-WITH back AS (
-  SELECT *
-    FROM unnest(
-           $1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::integer[], $7::integer[],
-           $8::bytea[], $9::bytea[]
-         ) AS back (id, attempt, incarnation, place, run_at, tries, crashes, losses, outcome)
-), over AS (
-  DELETE FROM fairway.live AS l
-   USING back
-   WHERE l.id = back.id AND l.attempt = back.attempt AND l.incarnation = back.incarnation
-  RETURNING l.*
-)
 UPDATE fairway.job AS j
-   SET attempt = over.attempt, incarnation = over.incarnation, worker = over.worker, started_at = over.started_at,
-       place = back.place, run_at = back.run_at, tries = back.tries, crashes = back.crashes, losses = back.losses,
-       outcome = back.outcome
-  FROM over
-  JOIN back ON back.id = over.id
- WHERE j.id = over.id
+   SET state = 0, cancelling = false, place = back.place, run_at = back.run_at, tries = back.tries,
+       crashes = back.crashes, losses = back.losses, outcome = back.outcome
+  FROM unnest(
+         $1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::integer[], $7::integer[],
+         $8::bytea[], $9::bytea[]
+       ) AS back (id, attempt, incarnation, place, run_at, tries, crashes, losses, outcome)
+ WHERE j.id = back.id AND j.attempt = back.attempt AND j.incarnation = back.incarnation AND j.state = 1
 
 -- name: find_waiting
 SELECT queue, unique_key, rules
-  FROM fairway.job AS j
- WHERE id = $1::bigint AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+  FROM fairway.job
+ WHERE id = $1::bigint AND state = 0
 
 -- name: edit_job
 UPDATE fairway.job
@@ -290,28 +277,35 @@ UPDATE fairway.ended
    AND ($2::integer = 0 OR attempt = $2::integer AND incarnation = $3::text)
 
 -- name: flag_jobs
-UPDATE fairway.live AS l
+UPDATE fairway.job AS j
    SET cancelling = true
   FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS one (id, attempt, incarnation)
- WHERE l.id = one.id AND l.attempt = one.attempt AND l.incarnation = one.incarnation
+ WHERE j.id = one.id AND j.attempt = one.attempt AND j.incarnation = one.incarnation AND j.state = 1
 
 -- name: begin_jobs
--- $2 says for which of the workers, given by the arrays behind it, a job begins. One that is live already
--- violates the primary key. Returns what the attempts need.
-WITH found AS MATERIALIZED (
-  SELECT j.id, j.attempt + 1 AS attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload,
-         b.number
-    FROM unnest($1::bigint[], $2::integer[]) AS b (id, number)
-    JOIN fairway.job AS j ON j.id = b.id
-), begun AS (
-  INSERT INTO fairway.live (id, attempt, incarnation, worker, started_at)
-  SELECT found.id, found.attempt, w.incarnation, w.worker, w.started_at
-    FROM found
-    JOIN unnest($3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS w (incarnation, worker, started_at, number)
-      ON w.number = found.number
-)
-SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload
-  FROM found
+-- $2 says for which of the workers, given by the arrays behind it, a job begins. Returns what the attempts need.
+UPDATE fairway.job AS j
+   SET state = 1, attempt = j.attempt + 1, incarnation = w.incarnation, worker = w.worker,
+       started_at = w.started_at
+  FROM unnest($1::bigint[], $2::integer[]) AS b (id, number)
+  JOIN unnest($3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS w (incarnation, worker, started_at, number)
+    ON w.number = b.number
+ WHERE j.id = b.id AND j.state = 0
+RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+
+-- name: save_begun
+INSERT INTO fairway.begun (number, jobs) VALUES ($1::bigint, $2::bigint[])
+
+-- name: delete_begun
+DELETE FROM fairway.begun WHERE number = ANY($1::bigint[])
+
+-- name: read_begun
+SELECT number, jobs
+  FROM fairway.begun
+ ORDER BY number
+
+-- name: still_running
+SELECT id FROM fairway.job WHERE id = ANY($1::bigint[]) AND state = 1
 
 -- name: save_queue
 INSERT INTO fairway.queue (path, settings, created_at)
@@ -340,7 +334,7 @@ VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bytea)
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
        payload
-  FROM fairway.hot
+  FROM fairway.job
  WHERE id = ANY($1::bigint[])
 UNION ALL
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
@@ -355,7 +349,7 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
        a.concurrency
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN fairway.arrival AS a ON true
-  LEFT JOIN fairway.job AS j ON j.id = a.job AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+  LEFT JOIN fairway.job AS j ON j.id = a.job AND j.state = 0
  ORDER BY a.number
  LIMIT $1::bigint
 
@@ -367,29 +361,27 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
   LEFT JOIN fairway.arrival AS a
     ON a.xid >= pg_snapshot_xmax($2::text::pg_snapshot)
     OR a.xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot)))
-  LEFT JOIN fairway.job AS j ON j.id = a.job AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+  LEFT JOIN fairway.job AS j ON j.id = a.job AND j.state = 0
  ORDER BY a.number
  LIMIT $1::bigint
 
 -- name: waiting_jobs
 SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
-  FROM fairway.job AS j
- WHERE id > $1::bigint AND NOT EXISTS (SELECT 1 FROM fairway.live AS l WHERE l.id = j.id)
+  FROM fairway.job
+ WHERE id > $1::bigint AND state = 0
  ORDER BY id
  LIMIT $2::bigint
 
 -- name: live_attempts
-SELECT l.id, l.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload,
-       j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place, l.incarnation, l.worker,
-       l.started_at, l.cancelling
-  FROM fairway.live AS l
-  JOIN fairway.job AS j ON j.id = l.id
+SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload, queue, flow, priority, adapter,
+       task, tags, once, place, incarnation, worker, started_at, cancelling
+  FROM fairway.job
+ WHERE id = ANY(ARRAY(SELECT unnest(jobs) FROM fairway.begun)) AND state = 1
 
 -- name: begun_again
-SELECT l.id, l.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
-  FROM fairway.live AS l
-  JOIN fairway.job AS j ON j.id = l.id
- WHERE l.id = ANY($1::bigint[])
+SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload
+  FROM fairway.job
+ WHERE id = ANY($1::bigint[]) AND state = 1
 
 -- name: events_from
 SELECT number, body

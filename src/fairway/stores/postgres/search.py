@@ -75,11 +75,11 @@ class PostgresDialect(Dialect):
 
     def __init__(self, schema: str, version: int) -> None:
         self.tables = (
-            Table(f"{check_schema(schema)}.hot", COLUMNS, ended=False),
+            Table(f"{check_schema(schema)}.job", COLUMNS, ended=False),
             Table(f"{schema}.ended", COLUMNS, ended=True),
         )
         # Not by the view's state, which would look at the whole backlog for the few that run.
-        self.running = f"id IN (SELECT id FROM {schema}.live)"
+        self.running = f"(state = 1 AND id = ANY(ARRAY(SELECT unnest(jobs) FROM {schema}.begun)))"
         self._can_validate = version >= CAN_VALIDATE
 
     def glob(self, column: str, pattern: str) -> Clause:

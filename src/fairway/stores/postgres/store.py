@@ -7,7 +7,7 @@ state is in the database but one thing: the snapshot behind which the leader loo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 import asyncpg
@@ -32,10 +32,10 @@ from fairway.store import (
 from fairway.stores.postgres import at_once, committing, leading
 from fairway.stores.postgres import search as searching
 from fairway.stores.postgres.bell import Bell, is_direct
+from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connections, connect
 from fairway.stores.postgres.inserting import insert_submissions
 from fairway.stores.postgres.migrate import migrate
-from fairway.stores.postgres.scribe import Scribe
 from fairway.stores.postgres.sql import DEFAULT_SCHEMA, check_schema, queries_of
 from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
 from fairway.stores.telling import numbered
@@ -53,6 +53,7 @@ class PostgresStore:
     """A store in one schema of a PostgreSQL database."""
 
     kind = "postgres"
+    overlaps = True
 
     def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA, *, event_bytes: int = EVENT_BYTES) -> None:
         self.dsn, self.schema = dsn, check_schema(schema)
@@ -60,7 +61,7 @@ class PostgresStore:
         self._event_bytes = event_bytes
         self._common = Connections(dsn, COMMON, direct=False)
         self._urgent = Connections(dsn, URGENT, direct=False)
-        self._scribe = Scribe()
+        self._books = Books()
         self._bell = Bell(dsn, schema)
         self._cursor: str | None = None
         self._open = False
@@ -191,43 +192,55 @@ class PostgresStore:
 
     # --- the leader ------------------------------------------------------------------------------
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
-        fence, scribe = leading.fence_of(self._sql, term, holder), self._scribe
-        scribe.begin(term)
-        if scribe.is_ready and at_once.begins_at_once(batch, submissions):
+        books = self._books
+        if at_once.begins_at_once(batch, submissions):
             short = await self._begin_at_once(submissions[0], batch, now, term, holder)
             if short is not None:
                 return short
         try:
-            async with self._urgent.writing(fence, last_words=scribe.last_words) as connection:
+            fence = leading.fence_of(self._sql, term, holder)
+            async with self._urgent.writing(fence, last_words=books.last_words) as connection:
                 if connection is None:
                     raise Deposed(f"term {term} of {holder} is over")
                 receipt = await committing.commit(
-                    connection, self._sql, batch, submissions, now, scribe, self.schema
+                    connection, self._sql, term, batch, submissions, now, books, self.schema, after
                 )
         except BaseException:
-            scribe.forget()
+            books.forget()
             raise
-        scribe.committed()
+        books.committed()
         return receipt
 
     async def _begin_at_once(
         self, submission: Submission, batch: Batch, now: int, term: int, holder: str
     ) -> Receipt | None:
         """Go the short way; None if it led nowhere."""
+        books = self._books
+        books.begin(term)
+        if not books.are_open:
+            return None
         receipt = at_once.receipt_of(submission, batch, now)
-        event = self._scribe.draft(receipt.told)
+        event = books.scribe.draft(receipt.told)
+        group = books.roll.draft([one.job for one in receipt.begun])
         values = at_once.begin_values(submission, batch, now)
         try:
-            done = await self._urgent.run_once(self._sql["begin_at_once"], *values, *event, term, holder)
+            done = await self._urgent.run_once(
+                self._sql["begin_at_once"], *values, group, *event, term, holder
+            )
         except BaseException:
-            self._scribe.forget()
+            books.forget()
             raise
         if not done:
-            self._scribe.begin(term)
             return None
-        self._scribe.committed()
+        books.committed()
         return receipt._replace(number=event[0])
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:

@@ -7,7 +7,7 @@ at once; the leader's store also listens at the doorbell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,6 +46,7 @@ class SqliteStore:
     """A store in one file of one machine."""
 
     kind = "sqlite"
+    overlaps = False
 
     def __init__(self, path: Path | str, *, event_bytes: int = EVENT_BYTES) -> None:
         self.path = Path(path)
@@ -143,8 +144,16 @@ class SqliteStore:
 
     # --- the leader ------------------------------------------------------------------------------
     async def commit(
-        self, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
+        self,
+        term: int,
+        holder: str,
+        batch: Batch,
+        submissions: Sequence[Submission],
+        now: int,
+        after: Awaitable[object] | None = None,
     ) -> Receipt:
+        if after is not None:
+            await after
         return await self._write(lambda it: committing.commit(it, term, holder, batch, submissions, now))
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:

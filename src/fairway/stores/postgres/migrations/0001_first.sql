@@ -7,10 +7,11 @@ CREATE TABLE fairway.meta (
   value text NOT NULL
 );
 
--- Hot: waiting and running jobs. Beginning and finishing do not update it: a running job has a row in `live` beside
--- it, so that a new leader finds what runs without reading the backlog, and no index is touched by a begin.
+-- Hot: waiting and running jobs. No column that begin and return change is indexed, and pages are left partly
+-- empty: so the new version of a row stays on its page and no index is touched.
 CREATE TABLE fairway.job (
   id bigint PRIMARY KEY,
+  state smallint NOT NULL DEFAULT 0,
   queue text NOT NULL,
   flow text,
   priority integer NOT NULL,
@@ -26,34 +27,23 @@ CREATE TABLE fairway.job (
   crashes integer NOT NULL DEFAULT 0,
   losses bytea,
   generation integer NOT NULL DEFAULT 0,
+  cancelling boolean NOT NULL DEFAULT false,
   incarnation text,
   worker text,
   started_at bigint,
+  ended_at bigint,
   rules bytea,
   unique_key text,
   outcome bytea,
   payload bytea NOT NULL
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
-CREATE TABLE fairway.live (
-  id bigint PRIMARY KEY,
-  attempt integer NOT NULL,
-  incarnation text NOT NULL,
-  worker text NOT NULL,
-  started_at bigint NOT NULL,
-  cancelling boolean NOT NULL DEFAULT false
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-
--- A hot job as readers see it, in the columns of `ended`.
-CREATE VIEW fairway.hot AS
-SELECT j.id, CASE WHEN l.id IS NULL THEN 0 ELSE 1 END AS state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags,
-       j.once, j.run_at, j.place, j.created_at, coalesce(l.attempt, j.attempt) AS attempt, j.tries, j.crashes,
-       j.losses, j.generation, coalesce(l.cancelling, false) AS cancelling,
-       coalesce(l.incarnation, j.incarnation) AS incarnation, coalesce(l.worker, j.worker) AS worker,
-       coalesce(l.started_at, j.started_at) AS started_at, NULL::bigint AS ended_at, j.rules, j.unique_key, j.outcome,
-       j.payload
-  FROM fairway.job AS j
-  LEFT JOIN fairway.live AS l ON l.id = j.id;
+-- Where a new leader looks for what runs, without reading the backlog: the jobs that were begun together, as long
+-- as one of them is live. A job named here need not run any more; one that runs is named here.
+CREATE TABLE fairway.begun (
+  number bigint PRIMARY KEY,
+  jobs bigint[] NOT NULL
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- Finished jobs, moved here by the commit that finishes them.
 CREATE TABLE fairway.ended (
