@@ -177,4 +177,4 @@ class Timers:
     kill_lease: float = 10.0  # of attempts whose code is ended with their lease
     crash_window: float = 86_400.0
     bundle_budget: float = 0.010
-    bundle_most: int = 1000
+    bundle_most: int = 2000

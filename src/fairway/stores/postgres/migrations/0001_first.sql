@@ -36,7 +36,7 @@ CREATE TABLE fairway.job (
   unique_key text,
   outcome bytea,
   payload bytea NOT NULL
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- Where a new leader looks for what runs, without reading the backlog: the jobs that were begun together, as long
 -- as one of them is live. A job named here need not run any more; one that runs is named here.
