@@ -294,7 +294,8 @@ class Store(Protocol):
         """Return arrivals that nobody has taken in; they are deleted by naming them in `Batch.taken`.
 
         With *after* 0: all there are, for a leader that begins. Then *after* is the last number that was
-        returned: what came since, however late its transaction was committed.
+        returned: what came since, however late its transaction was committed. About *most* jobs: one
+        submission is not torn apart.
         """
 
     async def live_attempts(self) -> list[LiveAttempt]:

@@ -91,7 +91,8 @@ async def test_tidy_forgets_keys_and_nodes_after_their_time(stage: Stage) -> Non
 
 
 async def test_an_arrival_whose_job_ended_is_neither_given_out_nor_kept(stage: Stage) -> None:
-    await stage.submit(new_job(1), new_job(2))
+    await stage.submit(new_job(1))
+    await stage.submit(new_job(2))
     await stage.commit(drops=[Drop(1, "cancelled", None, NOW)])
     assert await stage.arrived() == [2]
     assert await stage.store.tidy(NOW, 3600) == 1

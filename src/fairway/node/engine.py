@@ -319,7 +319,10 @@ class Engine:
             self._arrivals_seen = taken[-1].number
             self._rung = True  # there may be more
             self.core.absorb(
-                happened.TakenIn([row.job for row in taken], [row.number for row in taken]), moment()
+                happened.TakenIn(
+                    [row.job for row in taken], list(dict.fromkeys(row.number for row in taken))
+                ),
+                moment(),
             )
 
     async def _read_backlog(self) -> list[Arrival]:

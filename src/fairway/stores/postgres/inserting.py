@@ -63,8 +63,6 @@ async def _copy(connection: Connection, sql: Mapping[str, str], schema: str, ste
     jobs = [(*row[:10], row[8], *row[10:13]) for row in step.rows]
     await connection.copy_records_to_table("job", schema_name=schema, columns=COLUMNS, records=jobs)
     if step.name == "insert_arriving":
-        arrivals = [(row[0], row[13]) for row in step.rows]
-        await connection.copy_records_to_table(
-            "arrival", schema_name=schema, columns=("job", "concurrency"), records=arrivals
-        )
-        await connection.fetch(sql["ring"])
+        wanted = [row[13] for row in step.rows]
+        limits = wanted if any(limit is not None for limit in wanted) else None
+        await connection.fetch(sql["arrive"], [row[0] for row in step.rows], limits)

@@ -60,7 +60,11 @@ SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, cre
          id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
        )
 
--- name: ring
+-- name: arrive
+-- Tells the leader of jobs, and wakes it if it sleeps.
+WITH arrivals AS (
+  INSERT INTO fairway.arrival (jobs, concurrency) VALUES ($1::bigint[], $2::integer[])
+)
 SELECT pg_notify('fairway_' || split_part('fairway.', '.', 1), '')
   FROM fairway.beat
  WHERE asleep
@@ -84,8 +88,10 @@ WITH new AS (
   SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
     FROM new
 ), arrivals AS (
-  INSERT INTO fairway.arrival (job, concurrency)
-  SELECT id, concurrency FROM new
+  INSERT INTO fairway.arrival (jobs, concurrency)
+  SELECT array_agg(id), CASE WHEN count(concurrency) > 0 THEN array_agg(concurrency) END
+    FROM new
+  HAVING count(*) > 0
 )
 SELECT pg_notify('fairway_' || split_part('fairway.', '.', 1), '')
   FROM fairway.beat
@@ -124,8 +130,10 @@ WITH taken AS (
   SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, created_at, rules, unique_key, payload
     FROM new
 ), arrivals AS (
-  INSERT INTO fairway.arrival (job, concurrency)
-  SELECT id, concurrency FROM new
+  INSERT INTO fairway.arrival (jobs, concurrency)
+  SELECT array_agg(id), CASE WHEN count(concurrency) > 0 THEN array_agg(concurrency) END
+    FROM new
+  HAVING count(*) > 0
 )
 SELECT CASE WHEN beat.asleep THEN pg_notify('fairway_' || split_part('fairway.', '.', 1), '')::text END
   FROM go
@@ -344,26 +352,32 @@ SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, plac
  WHERE id = ANY($1::bigint[])
 
 -- name: first_arrivals
--- All that is there, for a new leader.
+-- All that is there, for a new leader: submissions of about so many jobs.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       a.concurrency
+       e.concurrency
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
-  LEFT JOIN fairway.arrival AS a ON true
-  LEFT JOIN fairway.job AS j ON j.id = a.job AND j.state = 0
- ORDER BY a.number
- LIMIT $1::bigint
+  LEFT JOIN (
+         SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
+           FROM (SELECT * FROM fairway.arrival ORDER BY number LIMIT $1::bigint) AS first
+       ) AS a ON a.before < $1::bigint
+  LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
+  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0
+ ORDER BY a.number, e.place
 
 -- name: next_arrivals
 -- What was committed since the given snapshot: by transactions that it had not seen begin, or not seen end.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       a.concurrency
+       e.concurrency
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
-  LEFT JOIN fairway.arrival AS a
-    ON a.xid >= pg_snapshot_xmax($2::text::pg_snapshot)
-    OR a.xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot)))
-  LEFT JOIN fairway.job AS j ON j.id = a.job AND j.state = 0
- ORDER BY a.number
- LIMIT $1::bigint
+  LEFT JOIN (
+         SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
+           FROM (SELECT * FROM fairway.arrival
+                  WHERE xid >= pg_snapshot_xmax($2::text::pg_snapshot)
+                     OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot))) ORDER BY number LIMIT $1::bigint) AS first
+       ) AS a ON a.before < $1::bigint
+  LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
+  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0
+ ORDER BY a.number, e.place
 
 -- name: waiting_jobs
 SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
@@ -509,7 +523,7 @@ DELETE FROM fairway.arrival
  WHERE number IN (
    SELECT number
      FROM fairway.arrival
-    WHERE NOT EXISTS (SELECT 1 FROM fairway.job WHERE job.id = arrival.job)
+    WHERE NOT EXISTS (SELECT 1 FROM fairway.job WHERE job.id = ANY(arrival.jobs))
     LIMIT $1::bigint
  )
 

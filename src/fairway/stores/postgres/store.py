@@ -253,7 +253,7 @@ class PostgresStore:
             rows = await self._run("first_arrivals", most)
         else:
             rows = await self._run("next_arrivals", most, self._cursor)
-        if len(rows) < most:
+        if len(rows) < most:  # else there may be more
             self._cursor = rows[0][0]
         elif after == 0:
             self._cursor = None

@@ -95,12 +95,13 @@ CREATE TABLE fairway.request (
 
 CREATE INDEX request_by_time ON fairway.request (created_at);
 
--- What the leader has not taken in. A number is drawn before its transaction commits, so it says nothing about
--- what is still to come: `xid` does. `concurrency` is the limit the submitter wants for the queue.
+-- What the leader has not taken in, a row for each submission. A number is drawn before its transaction commits, so
+-- it says nothing about what is still to come: `xid` does. `concurrency` has, beside each job, the limit that its
+-- submitter wants for the queue; NULL if nobody wants one.
 CREATE TABLE fairway.arrival (
   number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  job bigint NOT NULL,
-  concurrency integer,
+  jobs bigint[] NOT NULL,
+  concurrency integer[],
   xid xid8 NOT NULL DEFAULT pg_current_xact_id()
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
