@@ -28,5 +28,5 @@ def test_a_goodbye_that_hides_a_lost_hand_back_starts_nothing_twice() -> None:
 
 
 def test_a_name_in_a_beat_does_not_silence_the_report() -> None:
-    """Found by a soak: the late word on an unknown job was lost, and the next beat made its worker forget it."""
+    """Found by a soak: the late word on an unknown job got lost, and a beat made its worker forget it."""
     check_seed(63732)
