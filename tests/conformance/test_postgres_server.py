@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import pytest
 
-from fairway.core.plan import Batch, Begin, Revive, SaveQueue
+from fairway.core.model import Delivery, Rules
+from fairway.core.plan import Batch, Begin, Drop, Revive, SaveQueue
 from fairway.errors import Conflict, Deposed, StoreUnavailable, StoreUnusable, Unsure
 from fairway.store import Request, Submission
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.postgres.inserting import insert_submissions
 from fairway.stores.postgres.sql import queries_of
-from tests.conformance.stage import NOW, Stage, new_job, told
+from tests.conformance.stage import NOW, Stage, an_end, new_job, told
 from tests.postgres import shared_server
 
 
@@ -293,3 +295,85 @@ async def test_the_short_way_is_fenced(stage: Stage) -> None:
     with pytest.raises(Deposed):
         await begin_at_once(stage, 7)
     assert await stage.store.find_job(7) is None
+
+
+# --- many at once ----------------------------------------------------------------------------------------
+async def test_jobs_that_are_copied_are_as_those_that_are_inserted(stage: Stage) -> None:
+    def job(number: int) -> Any:
+        return new_job(
+            number, flow=f"u{number % 3}", priority=number % 5, tags=("gpu",) if number % 2 else (),
+            rules=Rules(max_attempts=3, timeout=5.0), run_at=NOW + number, concurrency=number % 4 or None,
+            delivery=Delivery.AT_MOST_ONCE if number % 7 == 0 else Delivery.AT_LEAST_ONCE,
+        )  # fmt: skip
+
+    await stage.submit(*(job(number) for number in range(100, 200)))
+    for number in range(300, 400):
+        await stage.submit(job(number - 200)._replace(id=number))
+    for number in range(100, 200):
+        copied, inserted = await stage.get(number), await stage.get(number + 200)
+        assert replace(copied, id=0) == replace(inserted, id=0)
+    taken = await stage.store.take_arrivals(0)
+    wanted = {one.job.job: one.job.concurrency for one in taken}
+    assert wanted == {number: (number % 200) % 4 or None for number in [*range(100, 200), *range(300, 400)]}
+
+
+async def test_arrivals_of_jobs_that_ended_do_not_stand_in_the_way(stage: Stage) -> None:
+    await stage.submit(new_job(1))
+    await stage.submit(new_job(2))
+    await stage.commit(drops=[Drop(1, "cancelled", None, NOW)])
+    assert [one.job.job for one in await stage.store.take_arrivals(0, most=1)] == [2]
+
+
+# --- commits that overlap --------------------------------------------------------------------------------
+async def overlapping(stage: Stage, before: Any) -> Any:
+    """Begin job 2 in a commit that may be kept only after *before*."""
+    begins = [Begin([2], "w1-a", "w1", NOW, "acme/emails", "app.send")]
+    return await stage.store.commit(stage.term, "leader", Batch(begins=begins), [], NOW, before)
+
+
+async def test_a_commit_is_kept_after_the_one_before_it(stage: Stage) -> None:
+    await stage.submit(new_job(1), new_job(2))
+    first = await stage.commit(begins=[Begin([1], "w1-a", "w1", NOW, "acme/emails", "app.send")])
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    second = asyncio.create_task(overlapping(stage, gate))
+    await asyncio.sleep(0.2)
+    assert not second.done() and len(await stage.store.live_attempts()) == 1
+    gate.set_result(None)
+    assert (await second).number == (first.number or 0) + 1
+    assert {one.arrival.job for one in await stage.store.live_attempts()} == {1, 2}
+
+
+async def test_a_commit_is_not_kept_if_the_one_before_it_fails(stage: Stage) -> None:
+    await stage.submit(new_job(1), new_job(2))
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    second = asyncio.create_task(overlapping(stage, gate))
+    await asyncio.sleep(0.1)
+    gate.set_exception(StoreUnavailable("gone"))
+    with pytest.raises(StoreUnavailable):
+        await second
+    assert await stage.waiting() == [1, 2]
+    assert (await overlapping(stage, None)).number == 1
+
+
+# --- the roll --------------------------------------------------------------------------------------------
+async def test_a_new_leader_finds_all_that_runs_and_nothing_else(stage: Stage, dsn: str, user: Any) -> None:
+    await stage.submit(*(new_job(number) for number in range(1, 8)))
+    await stage.begin(1, 2, 3)
+    await stage.begin(4, 5)
+    await stage.end(1)
+    await stage.end(4)
+    await stage.end(5)
+    assert [row[0] for row in await user.fetch("SELECT jobs FROM fairway.begun")] == [[1, 2, 3]]
+    await stage.commit(news=[told("a")])
+    await begin_at_once(stage, 9)
+    other = PostgresStore(dsn)
+    await other.open()
+    await other.elect(1, "other", "n2", "", NOW)
+    assert {one.arrival.job for one in await other.live_attempts()} == {2, 3, 9}
+    there = Stage(other)
+    there.term = 2
+    await other.commit(2, "other", Batch(begins=[Begin([6], "w2", "w2", NOW)]), [], NOW)
+    assert {one.arrival.job for one in await other.live_attempts()} == {2, 3, 6, 9}
+    await other.commit(2, "other", Batch(ends=[an_end(2), an_end(3), an_end(9)]), [], NOW)
+    assert [row[0] for row in await user.fetch("SELECT jobs FROM fairway.begun")] == [[6]]
+    await other.close()

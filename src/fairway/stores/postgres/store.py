@@ -1,7 +1,8 @@
 """The store in PostgreSQL: what the contract asks for, each call one transaction.
 
 The leader's commits and its beat have connections of their own, so that no search keeps them waiting. All
-state is in the database but one thing: the snapshot behind which the leader looks for new arrivals.
+state is in the database but two things: the snapshot behind which the leader looks for new arrivals, and its
+books.
 """
 
 from __future__ import annotations
@@ -249,15 +250,21 @@ class PostgresStore:
         What was taken is deleted by the commit that follows, so a read that was cut short by *most* is
         simply made again from the same snapshot.
         """
-        if after == 0 or self._cursor is None:
-            rows = await self._run("first_arrivals", most)
-        else:
-            rows = await self._run("next_arrivals", most, self._cursor)
-        if len(rows) < most:  # else there may be more
-            self._cursor = rows[0][0]
-        elif after == 0:
-            self._cursor = None
-        return taken_from(row[1:] for row in rows if row[2] is not None)
+        while True:
+            if after == 0 or self._cursor is None:
+                rows = await self._run("first_arrivals", most)
+            else:
+                rows = await self._run("next_arrivals", most, self._cursor)
+            found = taken_from(row[1:] for row in rows if row[2] is not None)
+            if len(rows) < most:  # else there may be more
+                self._cursor = rows[0][0]
+                return found
+            if after == 0:
+                self._cursor = None
+            if found:
+                return found
+            # All of these ended before they were taken in: out of the way with them.
+            await self._run("tidy_arrivals", most)
 
     async def live_attempts(self) -> list[LiveAttempt]:
         return [live_from(tuple(row)) for row in await self._run("live_attempts")]
