@@ -153,6 +153,31 @@ async def test_the_leader_does_not_wait_for_a_key_in_an_open_transaction(stage: 
     assert "q" in await stage.store.queue_rows()
 
 
+async def test_a_user_who_was_refused_a_key_holds_nobody_up(stage: Stage, user: Any) -> None:
+    await stage.submit(new_job(1, unique="k"))
+    await stage.begin(1)
+    async with user.transaction():
+        await insert(user, 2, unique="k")  # job 1 has it, and the transaction stays open
+        async with asyncio.timeout(1):
+            await stage.end(1, unique="k")
+    assert [state.value for state in await stage.states(1)] == ["succeeded"]
+
+
+async def test_searches_do_not_keep_the_leader_waiting(stage: Stage) -> None:
+    store: Any = stage.store
+
+    async def sleep() -> None:
+        async with store._common.reading() as connection:
+            await connection.execute("SELECT pg_sleep(2)")
+
+    slow = [asyncio.create_task(sleep()) for _ in range(8)]
+    await asyncio.sleep(0.3)
+    async with asyncio.timeout(1):
+        assert await store.take_arrivals(0) == []
+        await stage.commit(queues=[SaveQueue("q", b"{}", NOW)])
+    await asyncio.gather(*slow)
+
+
 # --- leadership ------------------------------------------------------------------------------------------
 async def test_an_election_waits_for_a_commit_under_way_and_fences_the_next(stage: Stage, user: Any) -> None:
     await stage.submit(new_job(1))

@@ -123,7 +123,8 @@ def _judge(world: World, worker: Worker, now: Moment) -> None:
     why = f"its worker {'was not heard of' if silent else 'did not name it'} for a whole lease"
     for live in list(worker.live.values()):
         lease = timers.kill_lease if live.kill else timers.lease
-        if min(worker.heard_at, live.named_at) < now.mono - lease:
+        begun = live.attempt > 0  # else its begin is not even written
+        if begun and min(worker.heard_at, live.named_at) < now.mono - lease:
             lose(world, live, why, now)
     worker.refusing |= silent  # it gets nothing more before its next beat
     if silent and not worker.live:

@@ -29,7 +29,7 @@ from fairway.core.model import Arrival, Timers, shape_of
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
-from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable
+from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.feed import Feed
@@ -194,11 +194,14 @@ class Engine:
         work.begin(self._commit(work, None))
         changed = False  # by what the store found: something may begin that was not planned
         while True:
-            following = await self._plan_ahead(work)
+            following: Work | None = None
             try:
+                following = await self._plan_ahead(work)
                 changed |= await self._finish(work)
             except BaseException:
-                await (following or work).abandon()
+                for one in (work, following):
+                    if one is not None:
+                        await one.abandon()
                 raise
             if following is None:
                 break
@@ -261,8 +264,11 @@ class Engine:
                     term, holder, work.plan.batch, work.submissions, work.wall, after
                 )
             except (StoreUnavailable, Busy):
-                if attempt == COMMIT_TRIES - 1 or after is not None:
+                if attempt == COMMIT_TRIES - 1:
                     raise
+                if after is not None:  # it may have waited too long for the one before it
+                    await asyncio.shield(after)
+                    after = None
                 await asyncio.sleep(0.05 * 4**attempt)
         raise StoreUnavailable("unreachable")
 
@@ -376,8 +382,10 @@ def _why_over(cause: BaseException | None, stepping: bool) -> FairwayError:
         return Deposed("the leader resigned before it looked at this")
     if isinstance(cause, asyncio.CancelledError):
         # A commit that was under way is finished by the store although nobody waits for its answer.
-        return StoreUnavailable("the leader was stopped at its work") if stepping else _why_over(None, False)
-    return StoreUnavailable(f"the leader ended: {causes[0]}")
+        return Unsure("the leader was stopped at its work") if stepping else _why_over(None, False)
+    if all(isinstance(one, StoreUnavailable | Busy) for one in causes):  # the last commit was not kept
+        return StoreUnavailable(f"the leader ended: {causes[0]}")
+    return Unsure(f"the leader ended: {causes[0]}")
 
 
 def _settle(answer: asyncio.Future[Any], read: Callable[[World], Any], world: World) -> None:

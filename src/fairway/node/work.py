@@ -22,7 +22,9 @@ class Work:
     @property
     def overlaps(self) -> bool:
         """Whether it may be written beside another of its kind."""
-        return bool(self.plan.batch) and self.plan.batch.is_simple and not self.submissions
+        plan = self.plan
+        # What is sent again is read after the commit: nothing may have been planned for it meanwhile.
+        return bool(plan.batch) and plan.batch.is_simple and not plan.resends and not self.submissions
 
     @property
     def is_done(self) -> bool:

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fairway.errors import Conflict
 from fairway.ids import LOW_BITS
 from fairway.store import Accepted, NewJob, Request, Submission
 from fairway.stores.rows import Row, job_row
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
+CLAIM_TRIES = 5
 
 pack_ids = msgspec.msgpack.Encoder().encode
 _read_ids = msgspec.msgpack.Decoder(list[int]).decode
@@ -137,18 +139,34 @@ def _find_answer(
     return Accepted(ids, [True] * len(ids))
 
 
+def _find_holders(
+    wanted: dict[tuple[str, str], int],
+) -> Generator[Step, Sequence[Any], dict[tuple[str, str], int]]:
+    """Claim keys; return who holds each now: the job that asked, or the one that had it before."""
+    holders: dict[tuple[str, str], int] = {}
+    for _ in range(CLAIM_TRIES):
+        # In one order for everybody: two who want the same keys wait for each other, never in a circle.
+        missing = sorted(key for key in wanted if key not in holders)
+        if not missing:
+            return holders
+        rows = yield Put("claim_key", [(*key, wanted[key]) for key in missing], returns=True)
+        holders |= {(row[0], row[1]): row[2] for row in rows}
+        others = [key for key in missing if key not in holders]
+        if others:
+            rows = yield Put("find_claims", others, returns=True)
+            holders |= {(row[0], row[1]): row[2] for row in rows}  # one that is not there has just gone
+    if len(holders) < len(wanted):
+        raise Conflict("a unique key changes hands all the time; try again", code="unique_pending")
+    return holders
+
+
 def _claim_keys(jobs: Sequence[NewJob], fresh: list[NewJob]) -> Generator[Step, Sequence[Any], Accepted]:
     """Answer with each job's id, or with the holder of its key; those to insert go to *fresh*."""
     wanted: dict[tuple[str, str], int] = {}
     for job in jobs:
         if job.unique is not None:
             wanted.setdefault((job.queue, job.unique), job.id)
-    holders: dict[tuple[str, str], int] = {}
-    if wanted:
-        # In one order for everybody: two who want the same keys wait for each other, never in a circle.
-        claims = sorted((*key, job) for key, job in wanted.items())
-        rows = yield Put("claim_key", claims, returns=True)
-        holders = {(row[0], row[1]): row[2] for row in rows}
+    holders = yield from _find_holders(wanted)
     accepted = Accepted()
     for job in jobs:
         holder = job.id if job.unique is None else holders[job.queue, job.unique]

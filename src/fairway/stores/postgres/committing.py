@@ -151,12 +151,12 @@ async def _claim(connection: Connection, sql: Sql, queue: str, unique: str, job:
     """Try to get a key; one in somebody's open transaction counts as taken: the leader does not wait."""
     await connection.execute(f"SAVEPOINT claim; SET LOCAL lock_timeout = {int(KEY_SECONDS * 1000)}")
     try:
-        [(_, _, holder)] = await connection.fetch(sql["claim_key"], [queue], [unique], [job])
+        claimed = await connection.fetch(sql["claim_key"], [queue], [unique], [job])
         await connection.execute("RELEASE SAVEPOINT claim")
     except asyncpg.LockNotAvailableError:
         await connection.execute("ROLLBACK TO SAVEPOINT claim")
         return False
-    return bool(holder == job)
+    return bool(claimed) or await connection.fetchval(sql["find_claim"], queue, unique) == job
 
 
 async def _revive(connection: Connection, sql: Sql, revives: Sequence[Revive]) -> list[StoredJob]:

@@ -57,7 +57,7 @@ class Connections:
             try:
                 async with asyncio.timeout(1.0):
                     await pool.close()
-            except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except TROUBLE:
                 pool.terminate()
 
     async def forget(self) -> None:
@@ -80,20 +80,8 @@ class Connections:
     async def run_once(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement that writes; raises Unsure if nobody knows whether it did."""
         async with self._acquire("" if self._direct else _begin("BEGIN")) as (connection, _):
-            try:
+            async with self._keeping(connection):
                 rows: list[Any] = await connection.fetch(sql, *values)
-            except asyncpg.PostgresError as error:
-                if error.sqlstate and error.sqlstate[:2] not in LOST:
-                    await self._roll_back(connection)
-                    raise explain(error) from error
-                _cut(connection)
-                raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
-            except TROUBLE as error:
-                _cut(connection)
-                raise Unsure(f"nobody knows whether the last write was kept: {explain(error)}") from error
-            except BaseException:
-                _cut(connection)
-                raise
             if not self._direct:
                 await self._commit(connection, "COMMIT")
             return rows
@@ -121,7 +109,7 @@ class Connections:
     ) -> AsyncIterator[Connection]:
         """Give a connection inside a transaction, and commit it; *last_words* are sent with the COMMIT.
 
-        *fence* is a query without parameters , sent with the BEGIN; None is given if it finds no row. Raises
+        *fence* is a query without parameters, sent with the BEGIN; None is given if it finds no row. Raises
         StoreUnavailable if surely nothing was written, Unsure if nobody knows.
         """
         async with self._acquire(self._begin(lock_seconds) + fence) as (connection, status):
@@ -139,12 +127,20 @@ class Connections:
         return _begin("BEGIN", lock_timeout=lock_seconds)
 
     async def _commit(self, connection: Connection, words: str) -> None:
-        """Commit; an answer that does not come, or comes with a warning, is no answer."""
+        """Say the last words and commit."""
+        async with self._keeping(connection):
+            status = await connection.execute(words)
+        if status != "COMMIT":
+            raise StoreUnavailable(f"the database answered {status!r} to a COMMIT: nothing was written")
+
+    @asynccontextmanager
+    async def _keeping(self, connection: Connection) -> AsyncIterator[None]:
+        """Guard what is kept from then on; an answer that does not come, or with a warning, is no answer."""
         warnings: list[str] = []
         listen = _warning_to(warnings)
         try:
             connection.add_log_listener(listen)
-            status = await connection.execute(words)
+            yield
         except asyncpg.PostgresError as error:
             if error.sqlstate and error.sqlstate[:2] not in LOST:  # the server said no: it has rolled back
                 await self._roll_back(connection)
@@ -160,8 +156,6 @@ class Connections:
         finally:
             if not _is_dead(connection):
                 connection.remove_log_listener(listen)
-        if status != "COMMIT":
-            raise StoreUnavailable(f"the database answered {status!r} to a COMMIT: nothing was written")
         if warnings:
             raise Unsure(f"the database kept the last write, but perhaps not on its standby: {warnings[0]}")
 
@@ -178,9 +172,10 @@ class Connections:
             try:
                 async with self._errors(connection):
                     status = await connection.execute(words) if words else ""
-            except StoreUnavailable:
+            except FairwayError as error:
+                dead = _is_dead(connection)
                 await pool.release(connection, timeout=2)
-                if again and _is_dead(connection):
+                if again and dead and isinstance(error, StoreUnavailable):
                     continue
                 raise
             break

@@ -42,11 +42,17 @@ SELECT job
  WHERE scope = $1::text AND key = $2::text
 
 -- name: claim_key
--- Returns who holds each key now: the job that asked, or the one that had it before.
+-- Returns the keys that were free. Those of others are left alone: a lock on one would make its job's end wait for
+-- our transaction. A key that somebody is claiming just now is waited for.
 INSERT INTO fairway.claim (scope, key, job)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
-ON CONFLICT (scope, key) DO UPDATE SET job = claim.job
+ON CONFLICT (scope, key) DO NOTHING
 RETURNING scope, key, job
+
+-- name: find_claims
+SELECT c.scope, c.key, c.job
+  FROM unnest($1::text[], $2::text[]) AS wanted (scope, key)
+  JOIN fairway.claim AS c ON c.scope = wanted.scope AND c.key = wanted.key
 
 -- name: insert_job
 INSERT INTO fairway.job (
@@ -358,7 +364,13 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
-           FROM (SELECT * FROM fairway.arrival ORDER BY number LIMIT $1::bigint) AS first
+           FROM (
+                  SELECT *
+                    FROM fairway.arrival
+                   WHERE EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state = 0)
+                   ORDER BY number
+                   LIMIT $1::bigint
+                ) AS first
        ) AS a ON a.before < $1::bigint
   LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
   LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0
@@ -371,9 +383,15 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
-           FROM (SELECT * FROM fairway.arrival
-                  WHERE xid >= pg_snapshot_xmax($2::text::pg_snapshot)
-                     OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot))) ORDER BY number LIMIT $1::bigint) AS first
+           FROM (
+                  SELECT *
+                    FROM fairway.arrival
+                   WHERE (xid >= pg_snapshot_xmax($2::text::pg_snapshot)
+                          OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot))))
+                     AND EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state = 0)
+                   ORDER BY number
+                   LIMIT $1::bigint
+                ) AS first
        ) AS a ON a.before < $1::bigint
   LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
   LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0

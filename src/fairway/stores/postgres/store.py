@@ -44,7 +44,9 @@ from fairway.stores.tidying import EVENT_BYTES
 
 KEY_SECONDS = 1.0  # how long a submit waits for an equal unique key in somebody's open transaction
 SEARCH_SECONDS = 10.0
-COMMON, URGENT = 8, 3  # connections
+COMMON, URGENT = 8, 4  # connections: for anybody, for the leader
+SEARCHES = 4  # at once: others want to read, too
+ANEW_SECONDS = 5.0
 EVENT_ROWS = 200
 
 _read_news = msgspec.msgpack.Decoder(list[News]).decode
@@ -65,6 +67,8 @@ class PostgresStore:
         self._books = Books()
         self._bell = Bell(dsn, schema)
         self._cursor: str | None = None
+        self._looked_at = 0.0
+        self._searches = asyncio.Semaphore(SEARCHES)
         self._open = False
 
     async def open(self) -> None:
@@ -95,7 +99,8 @@ class PostgresStore:
                     connection, self._sql, submissions, now, schema=self.schema
                 )
         except StoreUnavailable as error:
-            if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+            unique = any(job.unique is not None for each in submissions for job in each.jobs)
+            if unique and isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                 raise Conflict(
                     "an equal unique key is in somebody's open transaction", code="unique_pending"
                 ) from error
@@ -126,11 +131,11 @@ class PostgresStore:
     async def search(
         self, query: Query, *, now: int, sort: str = "-created_at", limit: int = 50, cursor: str | None = None
     ) -> Page:
-        async with self._common.reading(SEARCH_SECONDS) as connection:
+        async with self._searches, self._common.reading(SEARCH_SECONDS) as connection:
             return await searching.search(connection, self.schema, query, now, sort, limit, cursor)
 
     async def count(self, query: Query, now: int) -> int:
-        async with self._common.reading(SEARCH_SECONDS) as connection:
+        async with self._searches, self._common.reading(SEARCH_SECONDS) as connection:
             return await searching.count(connection, self.schema, query, now)
 
     async def events_after(self, number: int, index: int, most: int = 1000) -> list[NumberedEvent]:
@@ -166,7 +171,7 @@ class PostgresStore:
         await self._run("forget_node", incarnation)
 
     async def queue_rows(self) -> dict[str, bytes]:
-        return dict(await self._run("queue_rows"))
+        return dict(await self._lead("queue_rows"))
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         if lines:
@@ -250,33 +255,31 @@ class PostgresStore:
         What was taken is deleted by the commit that follows, so a read that was cut short by *most* is
         simply made again from the same snapshot.
         """
-        while True:
-            if after == 0 or self._cursor is None:
-                rows = await self._run("first_arrivals", most)
-            else:
-                rows = await self._run("next_arrivals", most, self._cursor)
-            found = taken_from(row[1:] for row in rows if row[2] is not None)
-            if len(rows) < most:  # else there may be more
-                self._cursor = rows[0][0]
-                return found
-            if after == 0:
-                self._cursor = None
-            if found:
-                return found
-            # All of these ended before they were taken in: out of the way with them.
-            await self._run("tidy_arrivals", most)
+        looked = asyncio.get_running_loop().time()
+        # Now and then all of it is read: after a fail-over numbers of transactions may come a second time.
+        anew = after == 0 or self._cursor is None or looked > self._looked_at + ANEW_SECONDS
+        if anew:
+            rows = await self._lead("first_arrivals", most)
+            self._looked_at = looked
+        else:
+            rows = await self._lead("next_arrivals", most, self._cursor)
+        if len(rows) < most:  # else there may be more
+            self._cursor = rows[0][0]
+        elif anew:
+            self._cursor = None
+        return taken_from(row[1:] for row in rows if row[2] is not None)
 
     async def live_attempts(self) -> list[LiveAttempt]:
-        return [live_from(tuple(row)) for row in await self._run("live_attempts")]
+        return [live_from(tuple(row)) for row in await self._lead("live_attempts")]
 
     async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
         last = -1
-        while found := taken_from(await self._run("waiting_jobs", last, page)):
+        while found := taken_from(await self._lead("waiting_jobs", last, page)):
             yield found
             last = found[-1].job.job
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
-        return begun_from(await self._run("begun_again", list(jobs)))
+        return begun_from(await self._lead("begun_again", list(jobs)))
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         async with self._common.writing() as connection:
@@ -294,6 +297,12 @@ class PostgresStore:
 
     async def wait_for_ring(self, timeout: float) -> bool:
         return await self._bell.wait(timeout)
+
+    async def _lead(self, name: str, *values: Any) -> list[Row]:
+        """Read what the leader needs: it must not wait behind others."""
+        if not self._open:
+            raise StoreUnavailable("the store is not open")
+        return await self._urgent.run(self._sql[name], *values)
 
     async def _run(self, name: str, *values: Any) -> list[Row]:
         if not self._open:
