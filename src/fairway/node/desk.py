@@ -97,7 +97,7 @@ class NodeDesk:
             while self._node.engine is engine and engine.reign.trusts_itself(moment().mono):
                 yield b"%d\n" % engine.reign.term
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(engine.reign.ttl / 10):
+                    async with asyncio.timeout(engine.reign.ttl / 20):
                         await over.wait()
         finally:
             del self._node.linked[key]

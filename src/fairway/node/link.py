@@ -116,7 +116,7 @@ class Link:
         """Hear the leader's pulse until it stops or somebody else leads."""
         stands = "true" if self._stands else "false"
         query = urlencode({"node": self._incarnation, "stands": stands, "term": leader.term})
-        silence = self._ttl / 4
+        silence = self._ttl / 8
         connections = self.connections(leader)
         target = f"{prefix_of(leader)}/v1/cluster/pulse?{query}"
         stream = connections.stream(target, bearer(self._token), silence)
