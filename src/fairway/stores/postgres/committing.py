@@ -20,6 +20,7 @@ from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.sql import inlined
 from fairway.stores.rows import (
     CODES,
     Row,
@@ -69,15 +70,15 @@ async def commit(
     await _flag(connection, sql, batch)
     begun = await _begin(connection, sql, without(batch.begins, refused))
     await _save_queues(connection, sql, batch)
-    if batch.taken:
-        await connection.execute(sql["delete_arrivals"], batch.taken)
     news = told(batch, begun, refused, revived, resolved, now)
     if after is not None:
         await asyncio.shield(after)  # whoever lets go of this one lets the other be
     books.begin(term)
     if batch.ends or batch.returns or begun:
         over = [*(job for end in batch.ends for job in end.jobs), *(one.job for one in batch.returns)]
-        await books.roll.write(connection, sql, over, [one.job for one in begun])
+        await books.roll.write(connection, sql, over, [one.job for one in begun], books.last_words)
+    if batch.taken:
+        books.last_words.append(inlined(sql["delete_arrivals"], batch.taken))
     number = await books.scribe.write(connection, sql, news, now)
     return Receipt(
         begun, inserted.accepted, sorted(refused), revived, resolved, news, number, bool(inserted.redrawn)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fairway.stores.postgres.connection import Connection
+from fairway.stores.postgres.sql import inlined
 
 Sql = Mapping[str, str]
+FEW = 50
 
 
 class Roll:
@@ -42,17 +44,24 @@ class Roll:
         return self._number + 1 if jobs else None
 
     async def write(
-        self, connection: Connection, sql: Sql, ended: Iterable[int], begun: Sequence[int]
+        self,
+        connection: Connection,
+        sql: Sql,
+        ended: Iterable[int],
+        begun: Sequence[int],
+        last_words: list[str],
     ) -> None:
-        """Note what ended and what began, inside the transaction that does it."""
+        """Note what ended and what began, inside the transaction that does it or with its COMMIT."""
         if self._group is None:
             await self._call(connection, sql)
         self._ended = list(ended)
         over = self._emptied()
         if over:
-            await connection.execute(sql["delete_begun"], over)
+            last_words.append(inlined(sql["delete_begun"], over))
         number = self.draft(begun)
-        if number is not None:
+        if number is not None and len(begun) <= FEW:
+            last_words.append(inlined(sql["save_begun"], number, self._begun))
+        elif number is not None:
             await connection.execute(sql["save_begun"], number, self._begun)
 
     def committed(self) -> None:

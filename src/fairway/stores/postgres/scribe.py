@@ -12,6 +12,7 @@ import msgspec
 
 from fairway.core.plan import News
 from fairway.stores.postgres.connection import Connection
+from fairway.stores.postgres.sql import inlined
 
 SHORT = 4_000
 
@@ -59,10 +60,7 @@ class Scribe:
         if len(body) > SHORT:
             await connection.execute(sql["save_events"], number, now, written, body)
         else:
-            text = sql["save_events"].replace("$4::bytea", f"'\\x{body.hex()}'::bytea")
-            for place, value in (("$1::bigint", number), ("$2::bigint", now), ("$3::bigint", written)):
-                text = text.replace(place, str(value))
-            self.last_words.append(text)
+            self.last_words.append(inlined(sql["save_events"], number, now, written, body))
         return number
 
     def committed(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from fairway.errors import InvalidRequest
@@ -34,6 +35,22 @@ def queries_of(schema: str) -> dict[str, str]:
 def channel_of(schema: str) -> str:
     """Return the channel on which a scheduler's leader is woken."""
     return f"fairway_{schema}"
+
+
+def inlined(text: str, *values: int | bytes | Sequence[int]) -> str:
+    """Return a statement with its arguments written into it, to be sent together with others.
+
+    Only numbers and bytes, which need no quoting; the placeholders carry their types.
+    """
+    for number, value in reversed(list(enumerate(values, start=1))):
+        if isinstance(value, bytes):
+            text = text.replace(f"${number}::bytea", f"'\\x{value.hex()}'::bytea")
+        elif isinstance(value, int):
+            text = text.replace(f"${number}::bigint", str(int(value)))
+        else:
+            numbers = ",".join(str(int(one)) for one in value)
+            text = text.replace(f"${number}::bigint[]", f"'{{{numbers}}}'::bigint[]")
+    return text
 
 
 def migrations_of(schema: str) -> list[tuple[int, str]]:
