@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 import fairway
 
+#: A new node needs longer than this to start; whoever speaks before belongs to the one that was killed.
+DYING_NANOSECONDS = 200_000_000
+
 
 class Line(NamedTuple):
     """What one attempt said."""
@@ -55,17 +58,24 @@ def starts(lines: list[Line]) -> dict[str, list[int]]:
 
 
 def most_at_once(lines: list[Line], queue: str, kills: list[int]) -> int:
-    """Return how many attempts of a queue ran at once. *kills*: times at which everything running died."""
-    moments = [(line.at, line.verb, (line.job, line.attempt)) for line in lines if line.queue == queue]
-    moments += [(at, "kill", ("", 0)) for at in kills]
+    """Return how many attempts of a queue ran at once. *kills*: times at which everything running died.
+
+    A child may begin one more job of its bundle between the death of its node and its own, which comes some
+    milliseconds later: what processes of an earlier life begin does not count.
+    """
+    first_seen: dict[int, int] = {}
+    for line in lines:
+        first_seen.setdefault(line.pid, line.at)
+    moments = [(line.at, line.verb, line) for line in lines if line.queue == queue]
     running: set[tuple[str, int]] = set()
-    most = 0
-    for _, verb, attempt in sorted(moments):
-        if verb == "start":
-            running.add(attempt)
-            most = max(most, len(running))
-        elif verb == "end":
-            running.discard(attempt)
-        else:
+    most, life = 0, 0
+    for at, verb, line in sorted([*moments, *((at, "kill", None) for at in kills)], key=lambda one: one[0]):
+        if line is None:
             running.clear()
+            life = at
+        elif verb == "end":
+            running.discard((line.job, line.attempt))
+        elif life == 0 or first_seen[line.pid] > life + DYING_NANOSECONDS:
+            running.add((line.job, line.attempt))
+            most = max(most, len(running))
     return most
