@@ -8,6 +8,7 @@ theirs.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -29,7 +30,7 @@ django.setup()
 NO_POOL = {"poolclass": sqlalchemy.NullPool}
 
 
-class Caller:
+class Caller(ABC):
     """A program that blocks. *autocommit*: what its connection writes is there at once."""
 
     connection: Any
@@ -38,14 +39,16 @@ class Caller:
         self.dsn, self.autocommit = dsn, autocommit
         self.open()
 
+    @abstractmethod
     def open(self) -> None:
-        raise NotImplementedError
+        """Make the connection."""
 
     def close(self) -> None:
         self.connection.close()
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
-        raise NotImplementedError
+        """Begin a transaction, or inside one a savepoint."""
 
     def execute(self, sql: str) -> None:
         self.connection.execute(sql)
@@ -68,8 +71,9 @@ class Awaiting(Caller):
     def open(self) -> None:
         self.connection = self.runner.run(self.opened())
 
+    @abstractmethod
     async def opened(self) -> Any:
-        raise NotImplementedError
+        """Return a connection that was made on the loop."""
 
     def close(self) -> None:
         self.runner.run(self.connection.close())

@@ -1,6 +1,6 @@
 """What the engine has not looked at yet: bounded, filled from the loop, emptied whole.
 
-While one commit is under way the next batch gathers here by itself; that is all there is to group commit.
+While one commit is under way the next batch gathers here by itself: group commit.
 Weights are jobs or attempts. When it is full, those who can wait do (a worker's stream, a submit, up to
 their patience), so that pressure reaches the sender instead of the memory.
 """
