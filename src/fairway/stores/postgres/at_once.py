@@ -1,8 +1,9 @@
-"""The shortest way for the most common call: one small submission, in one statement and one round trip.
+"""The shortest way for the most common calls: one statement and one round trip.
 
-It is taken when nothing can hold it up: no unique keys, few jobs under neighbouring ids and, at the leader,
-no other records in the commit than the begins of these very jobs. What it cannot do (an id was taken, the
-request was made before) it leaves undone, and the long way finds out why.
+A small submission takes it when nothing can hold it up: no unique keys, few jobs under neighbouring ids and,
+at the leader, no other records in the commit than the begins of these very jobs. So do the first begins of a
+few jobs that others have inserted. What it cannot do (an id was taken, the request was made before, a job
+has been begun before) it leaves undone, and the long way finds out why.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairway.core.plan import Batch, Begun
+from fairway.core.model import DEFAULT_RULES
+from fairway.core.plan import Batch, Begun, News
 from fairway.store import Accepted, NewJob, Receipt, Submission
 from fairway.stores.rows import job_row
 from fairway.stores.submitting import pack_ids
@@ -31,11 +33,20 @@ def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:
     """Say whether a commit is a small submission, and begins of its own jobs, and nothing else."""
     if not is_small(submissions):
         return False
-    others = (batch.ends, batch.returns, batch.edits, batch.drops, batch.revives, batch.resolves)
-    if any(others) or batch.flags or batch.queues or batch.taken:
+    if batch.taken or not _only_begins(batch):
         return False
     new = {job.id for job in submissions[0].jobs}
     return all(job in new for begin in batch.begins for job in begin.jobs)
+
+
+def only_begins_few(batch: Batch, submissions: Sequence[Submission]) -> bool:
+    """Say whether a commit begins a few jobs that are stored already, and does nothing else."""
+    return not submissions and _only_begins(batch) and 1 <= sum(len(one.jobs) for one in batch.begins) <= FEW
+
+
+def _only_begins(batch: Batch) -> bool:
+    others = (batch.ends, batch.returns, batch.edits, batch.drops, batch.revives, batch.resolves)
+    return not (any(others) or batch.flags or batch.queues)
 
 
 def submit_values(submission: Submission, now: int) -> list[Any]:
@@ -50,6 +61,13 @@ def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:
     workers = {job: begin[1:4] for begin in batch.begins for job in begin.jobs}
     begins = [workers.get(job.id, (None, None, None)) for job in submission.jobs]
     return [*_columns(rows), *_range_and_request(submission, now), *_columns(begins)]
+
+
+def first_begins(batch: Batch) -> tuple[list[list[Any]], list[News]]:
+    """Return the jobs, incarnations, workers and starts, and the news if each is a first attempt."""
+    rows = [(job, *begin[1:4]) for begin in batch.begins for job in begin.jobs]
+    begun = [Begun(row[0], 1, 0, 0, 0, (), DEFAULT_RULES, None, b"") for row in rows]
+    return _columns(rows), told(batch, begun, (), [], [], 0)
 
 
 def receipt_of(submission: Submission, batch: Batch, now: int) -> Receipt:

@@ -20,7 +20,7 @@ from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
-from fairway.stores.postgres.sql import inlined
+from fairway.stores.postgres.sql import array_of, inlined
 from fairway.stores.rows import (
     CODES,
     Row,
@@ -110,23 +110,24 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
-    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
-        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
-    jobs, numbers, columns = _grouped(groups)
-    _check("end_jobs", len(jobs), await connection.execute(sql["end_jobs"], jobs, numbers, *columns))
+    for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
+        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += some
+    count, jobs, numbers, columns = _grouped(groups)
+    _check("end_jobs", count, await connection.execute(sql["end_jobs"], jobs, numbers, *columns))
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     if keys:
         await connection.execute(sql["free_key"], *[list(column) for column in zip(*keys, strict=True)])
 
 
-def _grouped(groups: Mapping[Row, list[int]]) -> tuple[list[int], list[int], list[list[Any]]]:
-    """Return the jobs, to which group each belongs, and the groups by columns."""
+def _grouped(groups: Mapping[Row, list[int]]) -> tuple[int, str, str, list[list[Any]]]:
+    """Return how many jobs, the jobs, to which group each belongs, and the groups by columns."""
     jobs: list[int] = []
     numbers: list[int] = []
     for number, members in enumerate(groups.values(), start=1):
         jobs += members
         numbers += [number] * len(members)
-    return jobs, numbers, [list(column) for column in zip(*groups, strict=True)]
+    columns = [list(column) for column in zip(*groups, strict=True)]
+    return len(jobs), array_of(jobs), array_of(numbers), columns
 
 
 async def _return(connection: Connection, sql: Sql, returns: Sequence[Return]) -> None:
@@ -200,12 +201,12 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
         groups[incarnation, worker, started_at] += some
-    jobs, numbers, columns = _grouped(groups)
-    if not jobs:
+    count, jobs, numbers, columns = _grouped(groups)
+    if not count:
         return []
     rows = await connection.fetch(sql["begin_jobs"], jobs, numbers, *columns)
-    if len(rows) != len(jobs):
-        raise Deposed(f"{len(jobs) - len(rows)} of {len(jobs)} jobs that were to begin are not waiting")
+    if len(rows) != count:
+        raise Deposed(f"{count - len(rows)} of {count} jobs that were to begin are not waiting")
     found = {row[0]: row for row in rows}
     return begun_from(found[job] for begin in begins for job in begin.jobs)
 

@@ -192,6 +192,32 @@ WITH fence AS MATERIALIZED (
 )
 SELECT 1 FROM go
 
+-- name: begin_first_at_once
+-- Begins a few jobs that nobody began before: fenced, with the news of it, and the arrivals it took in deleted.
+-- Returns what the attempts need; no row if the term is over or one of the jobs is not as expected.
+WITH fence AS MATERIALIZED (
+  SELECT 1 FROM fairway.leader WHERE term = $11::bigint AND holder = $12::text FOR SHARE
+), go AS MATERIALIZED (
+  SELECT 1
+    FROM fence
+   WHERE cardinality($1::bigint[]) = (
+           SELECT count(*) FROM fairway.job WHERE id = ANY($1::bigint[]) AND state = 0 AND attempt = 0
+         )
+), begun AS (
+  INSERT INTO fairway.begun (number, jobs) SELECT $5::bigint, $1::bigint[] FROM go
+), event AS (
+  INSERT INTO fairway.event (number, at, written, body)
+  SELECT $6::bigint, $7::bigint, $8::bigint, $9::bytea FROM go
+), taken AS (
+  DELETE FROM fairway.arrival WHERE number = ANY($10::bigint[]) AND EXISTS (SELECT 1 FROM go)
+)
+UPDATE fairway.job AS j
+   SET state = 1, attempt = 1, incarnation = b.incarnation, worker = b.worker, started_at = b.started_at
+  FROM go
+ CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS b (id, incarnation, worker, started_at)
+ WHERE j.id = b.id AND j.state = 0 AND j.attempt = 0
+RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+
 -- name: check_term
 -- SHARE, not KEY SHARE: an election must wait for this transaction, and this one find out that it is over.
 SELECT 1
@@ -204,7 +230,7 @@ SELECT 1
 -- belongs. Touches nothing if another attempt took over.
 WITH gone AS (
   DELETE FROM fairway.job AS j
-   USING unnest($1::bigint[], $2::integer[]) AS e (id, number)
+   USING unnest($1::text::bigint[], $2::text::integer[]) AS e (id, number)
     JOIN unnest(
            $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[]
          ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, number)
@@ -301,7 +327,7 @@ UPDATE fairway.job AS j
 UPDATE fairway.job AS j
    SET state = 1, attempt = j.attempt + 1, incarnation = w.incarnation, worker = w.worker,
        started_at = w.started_at
-  FROM unnest($1::bigint[], $2::integer[]) AS b (id, number)
+  FROM unnest($1::text::bigint[], $2::text::integer[]) AS b (id, number)
   JOIN unnest($3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS w (incarnation, worker, started_at, number)
     ON w.number = b.number
  WHERE j.id = b.id AND j.state = 0

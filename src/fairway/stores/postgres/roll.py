@@ -13,7 +13,6 @@ from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.sql import inlined
 
 Sql = Mapping[str, str]
-FEW = 50
 
 
 class Roll:
@@ -59,10 +58,8 @@ class Roll:
         if over:
             last_words.append(inlined(sql["delete_begun"], over))
         number = self.draft(begun)
-        if number is not None and len(begun) <= FEW:
+        if number is not None:
             last_words.append(inlined(sql["save_begun"], number, self._begun))
-        elif number is not None:
-            await connection.execute(sql["save_begun"], number, self._begun)
 
     def committed(self) -> None:
         """The transaction was committed."""

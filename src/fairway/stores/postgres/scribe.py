@@ -14,7 +14,7 @@ from fairway.core.plan import News
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.sql import inlined
 
-SHORT = 4_000
+SHORT = 64_000
 
 _pack = msgspec.msgpack.Encoder().encode
 
