@@ -28,6 +28,7 @@ class Drained(NamedTuple):
     worker_micros: float
     server_micros: float
     checked: str
+    is_slow: bool = False  # not watched to its end; measured in the first round only
 
 
 def drain(side: Side, jobs: int, limit_seconds: float = DRAIN_SECONDS) -> Drained:
@@ -42,9 +43,9 @@ def drain(side: Side, jobs: int, limit_seconds: float = DRAIN_SECONDS) -> Draine
         done = first - last
         checked = queue.check(jobs + WARM_UP - last)
         if last:
-            checked = f"of a slow side the first {limit_seconds:g} s, {done:,} jobs; {checked}"
+            checked = f"of a slow side the first {limit_seconds:g} s of one round, {done:,} jobs; {checked}"
         workers, server = ((cpu[each] - cpu_before[each]) / done * 1e6 for each in (0, 1))
-        return Drained(submitted.rate, done / seconds, workers, server, checked)
+        return Drained(submitted.rate, done / seconds, workers, server, checked, is_slow=bool(last))
 
 
 def first_done(queue: Queue, jobs: int) -> tuple[int, float, tuple[float, float]]:

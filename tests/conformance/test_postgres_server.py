@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import asyncpg
 import pytest
 
 from fairway.core.model import Delivery, Rules
-from fairway.core.plan import Batch, Begin, Drop, Revive, SaveQueue
+from fairway.core.plan import Batch, Begin, Drop, Return, Revive, SaveQueue
 from fairway.errors import Conflict, Deposed, StoreUnavailable, StoreUnusable, Unsure
 from fairway.store import Request, Submission
 from fairway.stores.postgres import PostgresStore
@@ -402,3 +403,44 @@ async def test_a_new_leader_finds_all_that_runs_and_nothing_else(stage: Stage, d
     await other.commit(2, "other", Batch(ends=[an_end(2), an_end(3), an_end(9)]), [], NOW)
     assert [row[0] for row in await user.fetch("SELECT jobs FROM fairway.begun")] == [[6]]
     await other.close()
+
+
+# --- plans -----------------------------------------------------------------------------------------------
+BY_KEY = (
+    "find_taken_ids", "submit_at_once", "begin_at_once", "begin_first_at_once", "end_jobs", "begin_jobs",
+    "return_jobs", "flag_jobs", "find_jobs", "first_arrivals", "next_arrivals", "waiting_jobs",
+    "live_attempts", "begun_again", "still_running", "find_waiting",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_KEY)
+async def test_a_plan_made_while_the_table_was_empty_goes_by_the_key(stage: Stage, name: str) -> None:
+    """A leader keeps its plans: one that reads a small table from end to end would do so with millions."""
+    store = stage.store
+    assert isinstance(store, PostgresStore)
+    text = queries_of("fairway")[name]
+    count = max(map(int, re.findall(r"\$(\d+)", text)), default=0)
+    values = f"({', '.join(['NULL'] * count)})" if count else ""
+    async with store._urgent.writing() as connection:
+        await connection.execute(f"SET LOCAL plan_cache_mode = force_generic_plan; PREPARE kept AS {text}")
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE kept{values}"))
+        await connection.execute("DEALLOCATE kept")
+    assert "Seq Scan on job" not in plan and "Seq Scan on ended" not in plan, plan
+    assert "Hash" not in plan.replace("HashAggregate", ""), plan
+
+
+async def test_first_begins_go_the_short_way_and_later_ones_the_long_way(stage: Stage) -> None:
+    await stage.commit(Submission([new_job(7), new_job(8)]), news=[told("a")])
+    begins = [Begin([number], "w1-a", "w1", NOW, "acme/emails", "app.send") for number in (7, 8)]
+    first = await stage.commit(begins=begins)
+    assert [(one.job, one.attempt, one.payload) for one in first.begun] == [
+        (7, 1, new_job(7).payload),
+        (8, 1, new_job(8).payload),
+    ]
+    assert len(await stage.store.live_attempts()) == 2
+    await stage.commit(returns=[Return(7, 1, "w1-a", NOW, NOW, 1, 0, (), None)])
+    again = await stage.commit(begins=begins[:1])
+    assert [(one.job, one.attempt, one.tries) for one in again.begun] == [(7, 2, 1)]
+    with pytest.raises(Deposed):
+        await stage.commit(begins=begins[1:])  # it runs already
+    assert [one.event.attempt for one in await stage.store.events_after(first.number or 0, 9)][-1:] == [2]

@@ -27,6 +27,9 @@ TIMEOUTS = {
     "lock_timeout": LOCK_SECONDS,
     "idle_in_transaction_session_timeout": IDLE_SECONDS,
 }
+#: Our statements find rows by their keys. A plan that was made, and kept, while a table was small must not
+#: read it from end to end, or hash it, when there are millions in it: only a search may (`reading`).
+BY_KEY = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 
 Connection = Any  # asyncpg's, or a pool's proxy of it
 #: Classes of errors after which a connection is gone, and what it was doing with it.
@@ -98,7 +101,8 @@ class Connections:
     @asynccontextmanager
     async def reading(self, seconds: float = STATEMENT_SECONDS) -> AsyncIterator[Connection]:
         """Give a connection inside a transaction that is only read in."""
-        begin = _begin("BEGIN READ ONLY", statement_timeout=seconds)
+        freely = "".join(f"SET LOCAL {name} = on;" for name in BY_KEY)
+        begin = _begin("BEGIN READ ONLY", statement_timeout=seconds) + freely
         async with self._acquire(begin) as (connection, _), self._errors(connection):
             yield connection
             await connection.execute("COMMIT")
@@ -251,6 +255,7 @@ async def _make_pool(dsn: str, most: int, direct: bool) -> asyncpg.Pool:
 
 def _options(direct: bool) -> dict[str, Any]:
     settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
+    settings |= dict.fromkeys(BY_KEY, "off")
     keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
     return {
         "server_settings": {"application_name": "fairway", **settings, **keepalives} if direct else None,
