@@ -83,9 +83,23 @@ class Settings(TypedDict):
     """What is set at a queue; null where nothing is."""
 
     limit: int | None
+    assured: int | None
+    lend: bool
+    priority: int
+    weight: float
+    rate: str | None
+    burst: int | None
     paused: bool
     discipline: str | None
     on_lease_lost: str | None
+    quantum: int | None
+    charge: str | None
+    flow_weights: dict[str, float] | None
+    depth: int | None
+    capacity: int | None
+    divisor: int | None
+    perturb: float | None
+    overflow: str | None
 
 
 class Queue(TypedDict):

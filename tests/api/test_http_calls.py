@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from fairway.api.app import build_api
+from fairway.api.queues import SettingsChanges
 from fairway.api.server import CannotListen, Server
 from fairway.node.app import Node
 from fairway.wire.messages import Acks, Begin, LogPiece, Logs, Result, Results, Stop, Task, Welcome
@@ -180,11 +181,16 @@ async def test_only_an_unknown_job_can_be_resolved(api: Api) -> None:
 
 
 # --- queues ------------------------------------------------------------------------------------------
+USUAL = dict.fromkeys(SettingsChanges.__struct_fields__) | {
+    "lend": True, "priority": 0, "weight": 1.0, "paused": False,
+}  # fmt: skip
+
+
 async def test_a_queue_is_set_changed_and_forgotten(api: Api) -> None:
     put = await api("PUT", "/v1/queues/acme/a", {"limit": 3, "paused": True})
-    assert put["settings"] == {"limit": 3, "paused": True, "discipline": None, "on_lease_lost": None}
+    assert put["settings"] == USUAL | {"limit": 3, "paused": True}
     patched = await api("PATCH", "/v1/queues/acme/a", {"limit": None})
-    assert patched["settings"] == {"limit": None, "paused": True, "discipline": None, "on_lease_lost": None}
+    assert patched["settings"] == USUAL | {"paused": True}
     assert (await api("PUT", "/v1/queues/acme/a", {}))["settings"]["paused"] is False
     await api("DELETE", "/v1/queues/acme/a", status=204)
     await api("GET", "/v1/queues/acme/a", status=404)

@@ -80,7 +80,9 @@ def test_the_settings_are_those_of_the_api() -> None:
         ("paused=False", ("paused", False)),
         ("discipline=fifo", ("discipline", "fifo")),
         ("limit=-1", ("limit", -1)),
-        ("limit=3.5", ("limit", "3.5")),
+        ("weight=2.5", ("weight", 2.5)),
+        ("rate=100/min", ("rate", "100/min")),
+        ('flow_weights={"gold": 3}', ("flow_weights", {"gold": 3})),
     ],
 )
 def test_settings_are_read_as_what_they_are(text: str, change: tuple[str, Any]) -> None:

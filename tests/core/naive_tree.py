@@ -1,11 +1,16 @@
-"""The queue tree, said naively: a list of jobs and a scan. What `Tree` must agree with after every step."""
+"""The queue tree, said naively: a list of jobs and a scan. What `Tree` must agree with after every step.
+
+Who may begin, who is owed and who is next are found by looking at everything, as the rule is written. Only
+how much a member has had so far is read from the tree itself; test_shares.py checks that by its effects.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
+from fairway.core.tree import Tree
 
 
 class NaiveTree:
@@ -13,7 +18,7 @@ class NaiveTree:
 
     def __init__(self) -> None:
         self.jobs: dict[int, Arrival] = {}
-        self.running: dict[int, str] = {}
+        self.running: dict[int, tuple[str, int]] = {}  # → queue, size
         self.settings: dict[str, QueueSettings] = {}
 
     def candidates(self, shapes: Iterable[Shape], now: int) -> dict[str, list[Arrival]]:
@@ -26,7 +31,47 @@ class NaiveTree:
 
     def in_use(self) -> Counter[str]:
         """Count the live attempts of every subtree."""
-        return Counter(path for queue in self.running.values() for path in above(queue))
+        return Counter(path for queue, _ in self.running.values() for path in above(queue))
+
+    def held(self) -> Counter[str]:
+        """Count the units of slots that every subtree holds."""
+        count = Counter[str]()
+        for queue, size in self.running.values():
+            for path in above(queue):
+                count[path] += size
+        return count
+
+    def next_queue(self, tree: Tree, shapes: Iterable[Shape], now: int) -> str | None:
+        """Go down from the root, child by child, and return the queue whose own jobs have the turn."""
+        open_queues, held = set(self.candidates(shapes, now)), self.held()
+        queue = ""
+        while True:
+            below = {path for path in open_queues if path == queue or is_below(path, queue)}
+            if not below:
+                return None
+            members = {child_of(path, queue) for path in below}
+            owed = {name for name in members if self._owed(name, queue, below, held)}
+            best = min(owed or members, key=lambda name: self._turn(tree, name, queue, bool(owed), held))
+            if best == queue:
+                return queue
+            queue = best
+
+    def _owed(self, name: str, queue: str, open_queues: set[str], held: Counter[str]) -> bool:
+        """Below its assured, or with one below it that is and could begin something."""
+        if name == queue:
+            return False
+        inside = {path for path in open_queues if path == name or is_below(path, name)}
+        nodes = {node for path in inside for node in above(path) if node == name or is_below(node, name)}
+        return any(held[node] < self._assured(node) for node in nodes)
+
+    def _turn(self, tree: Tree, name: str, queue: str, owed: bool, held: Counter[str]) -> tuple[float, ...]:
+        member = tree.queues[name].line if name == queue else tree.queues[name]
+        if owed:
+            return held[name] / self._assured(name), member.served, member.order
+        return -member.priority, member.standing(tree.mono, tree.ahead), member.served, member.order
+
+    def _assured(self, path: str) -> int:
+        return (self.settings.get(path, QueueSettings()).assured or 0) * SLOT
 
     def waiting(self) -> Counter[str]:
         """Count the waiting jobs of every subtree."""
@@ -63,3 +108,17 @@ def above(path: str) -> list[str]:
         path = path.rpartition("/")[0]
         paths.append(path)
     return paths
+
+
+def is_below(path: str, queue: str) -> bool:
+    """Say whether a path lies below a queue."""
+    return (queue == "" and path != "") or path.startswith(queue + "/")
+
+
+def child_of(path: str, queue: str) -> str:
+    """Return the member of *queue* that *path* belongs to: a child, or the queue's own jobs."""
+    if path == queue:
+        return queue
+    rest = path[len(queue) + 1 :] if queue else path
+    name = rest.split("/", 1)[0]
+    return f"{queue}/{name}" if queue else name

@@ -145,8 +145,8 @@ def test_a_queue_says_which_setting_holds_it() -> None:
     stage = Stage()
     full_above(stage)
     tree = stage.core.world.tree
-    assert limited_by(tree.grow("acme/mail")) == "limit of 'acme'"
-    assert limited_by(tree.grow("beta")) is None
+    assert limited_by(tree.grow("acme/mail"), tree.mono) == "limit of 'acme'"
+    assert limited_by(tree.grow("beta"), tree.mono) is None
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def check(script: list[Step]) -> None:
             line.put(number, mixed)
             insort(model, (number, mixed))
         elif verb == "pop" and model:
-            jobs, places = line.pop(number // 4 + 1, number)
+            jobs, places, _ = line.pop(number // 4 + 1, number)
             assert 1 <= len(jobs) <= number // 4 + 1
             assert list(zip(places, jobs, strict=True)) == model[: len(jobs)]
             assert all(place <= number for place in places[1:])

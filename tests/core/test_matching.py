@@ -55,9 +55,10 @@ def test_only_async_tasks_share_a_slot() -> None:
     assert kind.is_async(Shape("python", "fetch"))
     assert not kind.is_async(Shape("python", "send"))
     assert not kind.is_async(Shape("command"))
-    assert kind.fits_partly(Shape("python", "fetch"))
-    assert not kind.fits_partly(Shape("python", "send"))
-    assert not kind.fits_partly(Shape("python", "fetch", ("tpu",)))
+    assert kind.part is not None
+    assert kind.part.fits(Shape("python", "fetch"))
+    assert not kind.part.fits(Shape("python", "send"))
+    assert not kind.part.fits(Shape("python", "fetch", ("tpu",)))
 
 
 def test_what_was_learnt_once_is_the_same_again() -> None:

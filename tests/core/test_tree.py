@@ -1,4 +1,4 @@
-"""The queue tree: limits hold at every level, nobody blocks another, and everybody gets a turn."""
+"""The queue tree: limits hold at every level, nobody blocks another, and the turns are as the rule says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.core.discipline import Offer
-from fairway.core.model import Arrival, QueueSettings, Shape
-from fairway.core.tree import Queue, Tree
+from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
+from fairway.core.tree import Tree
 
 from .naive_tree import NaiveTree
 
@@ -26,6 +25,11 @@ steps = st.lists(
         st.tuples(st.just("release"), st.integers(0, 50)),
         st.tuples(st.just("remove"), st.integers(0, 50)),
         st.tuples(st.just("limit"), st.sampled_from(PATHS), st.sampled_from([None, 0, 1, 2, 3])),
+        st.tuples(st.just("assured"), st.sampled_from(PATHS), st.sampled_from([None, 1, 2, 3])),
+        st.tuples(st.just("weight"), st.sampled_from(PATHS), st.sampled_from([0.5, 1.0, 2.0, 5.0])),
+        st.tuples(st.just("priority"), st.sampled_from(PATHS), st.integers(-1, 1)),
+        st.tuples(st.just("wait"), st.floats(0.0, 5.0)),
+        st.tuples(st.just("worker"), st.sampled_from([(0,), (1,), (0, 1)])),
         st.tuples(st.just("pause"), st.sampled_from(PATHS), st.booleans()),
         st.tuples(st.just("discipline"), st.sampled_from(PATHS), st.sampled_from([None, "fifo", "priority"])),
         st.tuples(st.just("time"), st.integers(-10, 10)),
@@ -34,13 +38,39 @@ steps = st.lists(
 )
 
 
+class Kind:
+    """A kind of worker that fits some shapes and serves some queues."""
+
+    def __init__(self, shapes: tuple[int, ...] = (0, 1), queue: str | None = None) -> None:
+        self._shapes, self._queue = {SHAPES[number] for number in shapes}, queue
+
+    def fits(self, shape: Shape) -> bool:
+        return shape in self._shapes
+
+    def attached(self, path: str) -> bool:
+        return self._queue in (None, path)
+
+
+ANY = Kind()
+
+
+def planted(*takers: Kind) -> Tree:
+    """Return a tree that knows kinds of workers."""
+    tree = Tree()
+    for taker in takers or (ANY,):
+        tree.welcome(taker)
+    return tree
+
+
 class Comparison:
     """The tree and its naive model, side by side."""
 
     def __init__(self) -> None:
         self.tree, self.naive = Tree(), NaiveTree()
         self.now, self.count = 100, 0
-        self.dry: dict[tuple[int, ...], int] = {}  # shapes → the version at which nothing was found
+        self.kinds = {shapes: Kind(shapes) for shapes in ((0,), (1,), (0, 1))}
+        self.there = {(0,)}
+        self.tree.welcome(self.kinds[0,])
 
     def do(self, step: tuple[Any, ...]) -> None:
         """Take one step on both sides and compare them."""
@@ -55,23 +85,44 @@ class Comparison:
         self.naive.jobs[job.job] = job
 
     def take(self, shapes: tuple[int, ...], most: int) -> None:
-        found = self.choose(shapes)
+        found = self.tree.choose(self.kinds[shapes], self.now)
         if found is None:
             return
         queue, offer = found
-        jobs, places = self.tree.take(queue, offer, most, self.now)
+        size = SLOT // most
+        jobs, places, *_ = self.tree.take(queue, offer, most, size, self.now)
         assert jobs[0] == offer.job and len(jobs) <= most
         for job, place in zip(jobs, places, strict=True):
             candidates = self.naive.candidates([SHAPES[number] for number in shapes], self.now)
-            assert len(jobs) == 1 or list(candidates) == [queue.path], "somebody else had a turn"
             first = candidates[queue.path][0]
             assert (job, place) == (first.job, first.place)
-            self.naive.running[job] = self.naive.jobs.pop(job).queue
+            self.naive.running[job] = (self.naive.jobs.pop(job).queue, size)
 
     def release(self, number: int) -> None:
         if self.naive.running:
             job = sorted(self.naive.running)[number % len(self.naive.running)]
-            self.tree.release(self.tree.queues[self.naive.running.pop(job)])
+            path, size = self.naive.running.pop(job)
+            self.tree.release(self.tree.queues[path], 1, size)
+
+    def worker(self, shapes: tuple[int, ...]) -> None:
+        """The last worker of a kind leaves, or the first one comes."""
+        if shapes in self.there:
+            self.tree.dismiss(self.kinds[shapes])
+        else:
+            self.tree.welcome(self.kinds[shapes])
+        self.there ^= {shapes}
+
+    def wait(self, seconds: float) -> None:
+        self.tree.mono += seconds
+
+    def assured(self, path: str, assured: int | None) -> None:
+        self.change(path, assured=assured)
+
+    def weight(self, path: str, weight: float) -> None:
+        self.change(path, weight=weight)
+
+    def priority(self, path: str, priority: int) -> None:
+        self.change(path, priority=priority)
 
     def remove(self, number: int) -> None:
         if self.naive.jobs:
@@ -96,28 +147,33 @@ class Comparison:
         self.naive.settings[path] = new
         self.tree.set(self.tree.grow(path), new, self.now)
 
-    def choose(self, shapes: tuple[int, ...]) -> tuple[Queue, Offer] | None:
-        wanted = {SHAPES[number] for number in shapes}
-        return self.tree.choose(wanted.__contains__, lambda path: True, self.now)
-
     def compare(self) -> None:
-        """Whoever asks gets what the naive tree would allow, and the counts are the same."""
-        for shapes in ((0,), (1,), (0, 1)):
-            candidates = self.naive.candidates([SHAPES[number] for number in shapes], self.now)
-            found = self.choose(shapes)
+        """Whoever asks gets what the naive tree says, and the counts are the same."""
+        for shapes in self.there:
+            wanted = [SHAPES[number] for number in shapes]
+            found, expected = self.tree.choose(self.kinds[shapes], self.now), None
+            if self._assured_fit():
+                expected = self.naive.next_queue(self.tree, wanted, self.now)
+                assert (found and found[0].path) == expected
+            candidates = self.naive.candidates(wanted, self.now)
             assert (found is None) == (not candidates)
             if found is not None:
                 queue, offer = found
                 first = candidates[queue.path][0]
                 assert (offer.job, offer.place, offer.shape) == (first.job, first.place, first.shape)
-                assert self.dry.get(shapes) != self.tree.version, "a worker that found nothing was not told"
-            else:
-                self.dry[shapes] = self.tree.version
-        used, waiting = self.naive.in_use(), self.naive.waiting()
+        used, waiting, held = self.naive.in_use(), self.naive.waiting(), self.naive.held()
         for path, queue in self.tree.queues.items():
-            assert (queue.in_use, queue.waiting) == (used[path], waiting[path])
-        due, expected = self.tree.next_due(), self.naive.next_due(self.now)
-        assert expected is None or (due is not None and due <= expected), "a delayed job would be overslept"
+            assert (queue.in_use, queue.waiting, queue.held) == (used[path], waiting[path], held[path])
+        due, expected_due = self.tree.next_due(), self.naive.next_due(self.now)
+        assert expected_due is None or (due is not None and due <= expected_due), "a job would be overslept"
+
+    def _assured_fit(self) -> bool:
+        """Children are not assured more than their parent, as the API sees to."""
+        for path, queue in self.tree.queues.items():
+            total = sum(child.assured for child in queue.children.values())
+            if path and total > queue.assured:
+                return False
+        return True
 
 
 @given(steps)
@@ -130,7 +186,7 @@ def test_the_tree_is_a_scan_over_all_jobs(script: list[tuple[Any, ...]]) -> None
 
 def check(limits: dict[str, int | None], waiting: str, served: str, slots: int = 99) -> None:
     """Jobs are named by their queue, `waiting` in order of arrival: `slots` workers begin `served`."""
-    tree = Tree()
+    tree = planted()
     for path, limit in limits.items():
         tree.set(tree.grow(path), QueueSettings(limit=limit), 0)
     for number, path in enumerate(waiting.split()):
@@ -142,8 +198,8 @@ def take(tree: Tree, most: int = 99, now: int = 1000) -> list[str]:
     """Begin what can begin; return the queues in order."""
     served: list[str] = []
     tree.pass_time(now)
-    while len(served) < most and (found := tree.choose(lambda shape: True, lambda path: True, now)):
-        tree.take(*found, 1, now)
+    while len(served) < most and (found := tree.choose(ANY, now)):
+        tree.take(*found, 1, SLOT, now)
         served.append(found[0].path)
     return served
 
@@ -173,7 +229,7 @@ def test_limit_nothing_begins_nothing() -> None:
 
 
 def test_raising_a_limit_admits_at_once_and_lowering_kills_nothing() -> None:
-    tree = Tree()
+    tree = planted()
     queue = tree.grow("a")
     tree.set(queue, QueueSettings(limit=1), 0)
     for number in range(6):
@@ -183,25 +239,25 @@ def test_raising_a_limit_admits_at_once_and_lowering_kills_nothing() -> None:
     assert take(tree) == ["a", "a"]
     tree.set(queue, QueueSettings(limit=1), 0)
     assert (take(tree), queue.in_use) == ([], 3)
-    tree.release(queue)
-    tree.release(queue)
+    tree.release(queue, 1, SLOT)
+    tree.release(queue, 1, SLOT)
     assert (take(tree), queue.in_use) == ([], 1)
-    tree.release(queue)
+    tree.release(queue, 1, SLOT)
     assert take(tree) == ["a"]
 
 
 def test_nothing_begins_below_a_paused_branch_until_it_is_resumed() -> None:
-    tree = Tree()
+    tree = planted()
     tree.set(tree.grow("a"), QueueSettings(paused=True), 0)
     for number, path in enumerate(("a/b/c", "a", "b")):
         tree.put(Arrival(number, path, None, 0, SHAPES[0], number), 0)
     assert take(tree) == ["b"]
     tree.set(tree.grow("a"), QueueSettings(), 0)
-    assert take(tree) == ["a/b/c", "a"]
+    assert sorted(take(tree)) == ["a", "a/b/c"]
 
 
 def test_a_delayed_job_opens_in_time() -> None:
-    tree = Tree()
+    tree = planted()
     tree.put(Arrival(1, "a", None, 0, SHAPES[0], 500), 0)
     assert (take(tree, now=499), tree.next_due()) == ([], 500)
     assert take(tree, now=500) == ["a"]
@@ -210,21 +266,22 @@ def test_a_delayed_job_opens_in_time() -> None:
 
 def test_a_delayed_job_behind_one_that_left_is_not_overslept() -> None:
     """While a job that no worker fits keeps its queue open, another line's timer must still be set."""
-    tree, cpu = Tree(), SHAPES[0].__eq__
+    cpu = Kind((0,))
+    tree = planted(cpu)
     tree.put(Arrival(1, "a", None, 0, SHAPES[1], 0), 0)
     tree.put(Arrival(2, "a", None, 0, SHAPES[0], 0), 0)
     tree.put(Arrival(3, "a", None, 1, SHAPES[0], 50), 0)
     tree.put(Arrival(4, "a", None, 0, SHAPES[0], 100), 0)
     tree.pass_time(60)
     for _ in range(2):
-        found = tree.choose(cpu, lambda path: True, 60)
+        found = tree.choose(cpu, 60)
         assert found is not None
-        tree.take(*found, 1, 60)
+        tree.take(*found, 1, SLOT, 60)
     assert tree.next_due() == 100
 
 
 def test_a_clock_that_was_set_back_loses_no_job() -> None:
-    tree = Tree()
+    tree = planted()
     tree.put(Arrival(1, "a", None, 0, SHAPES[0], 900), 1000)
     tree.pass_time(1000)
     assert take(tree, now=500) == []
@@ -233,16 +290,17 @@ def test_a_clock_that_was_set_back_loses_no_job() -> None:
 
 
 def test_a_worker_gets_only_queues_it_is_attached_to() -> None:
-    tree = Tree()
+    only_b = Kind(queue="b")
+    tree = planted(only_b)
     for number, path in enumerate(("a", "b")):
         tree.put(Arrival(number, path, None, 0, SHAPES[0], 0), 0)
-    found = tree.choose(lambda shape: True, lambda path: path == "b", 0)
+    found = tree.choose(only_b, 0)
     assert found is not None
     assert found[0].path == "b"
 
 
 def test_a_queue_takes_its_parents_discipline_unless_it_has_its_own() -> None:
-    tree = Tree()
+    tree = planted()
     tree.set(tree.grow("a"), QueueSettings(discipline="fifo"), 0)
     tree.set(tree.grow("a/c"), QueueSettings(discipline="priority"), 0)
     assert [tree.grow(path).own.name for path in ("a/b", "a/c", "b")] == ["fifo", "priority", "priority"]
@@ -251,7 +309,7 @@ def test_a_queue_takes_its_parents_discipline_unless_it_has_its_own() -> None:
 
 
 def test_a_pruned_queue_leaves_nothing_behind() -> None:
-    tree = Tree()
+    tree = planted()
     tree.put(Arrival(1, "a", None, 0, SHAPES[0], 500), 0)
     assert tree.remove(Arrival(1, "a", None, 0, SHAPES[0], 500), 0)
     tree.prune(tree.queues["a"])

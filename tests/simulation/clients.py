@@ -38,6 +38,7 @@ class Wish:
 
     token: bytes
     queue: str
+    flow: str | None
     priority: int
     task: str
     tags: tuple[str, ...]
@@ -86,6 +87,7 @@ class Clients:
         wish = Wish(
             token=b'"t%d"' % self._wishes,
             queue=random.choice(QUEUES),
+            flow=random.choice((None, None, "ann", "bob")),
             priority=random.choice((0, 0, 0, 1, 5)),
             task=task,
             tags=("gpu",) if world.chance(0.1) else (),
@@ -138,7 +140,7 @@ class Clients:
         self._ids += 1
         now = self.world.wall
         return NewJob(
-            self._ids, wish.queue, None, wish.priority, "python" if wish.task else "command", wish.task,
+            self._ids, wish.queue, wish.flow, wish.priority, "python" if wish.task else "command", wish.task,
             wish.tags, Delivery.AT_MOST_ONCE if wish.once else Delivery.AT_LEAST_ONCE,
             now + int(wish.delay * 1e6), now, wish.rules, wish.token, wish.unique, wish.concurrency,
         )  # fmt: skip
@@ -205,7 +207,12 @@ class Clients:
         random = self.world.random
         changes = random.choice(
             ({"limit": 1}, {"limit": random.randint(1, 4)}, {"limit": None}, {"paused": True},
-             {"paused": False}, {"discipline": "fifo"}, {"discipline": None})
+             {"paused": False}, {"discipline": "fifo"}, {"discipline": None},
+             {"discipline": "sfq", "charge": random.choice(("jobs", "seconds"))},
+             {"assured": random.randint(0, 2), "lend": random.random() < 0.5}, {"assured": None},
+             {"weight": random.choice((0.5, 1.0, 4.0))}, {"priority": random.randint(-1, 1)},
+             {"rate": random.choice(("2/s", "20/s")), "burst": random.randint(1, 3)},
+             {"rate": None, "burst": None})
         )  # fmt: skip
         leader = self.simulation.reachable_leader()
         if leader is not None:
@@ -263,7 +270,7 @@ class Clients:
 
 
 def _open_queue(path: str, answer: Answer) -> happened.CoreEvent:
-    return happened.QueueAsked(answer, path, {"limit": 2, "paused": False}, False)
+    return happened.QueueAsked(answer, path, {"limit": 2}, True)
 
 
 def _free_worker(name: str, answer: Answer) -> happened.CoreEvent:

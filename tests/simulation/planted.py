@@ -76,11 +76,11 @@ def limit_from_a_stale_count() -> Any:
     """What begins in one plan is judged by the counts from before it."""
     real = Tree.take
 
-    def take(self: Tree, queue: Queue, offer: Any, most: int, now: int) -> Any:
+    def take(self: Tree, queue: Queue, offer: Any, most: int, size: int, now: int) -> Any:
         before = [(above, above.settings) for above in queue.path_up()]
         for above, settings in before:
             above.settings = replace(settings, limit=None)
-        taken = real(self, queue, offer, most, now)
+        taken = real(self, queue, offer, most, size, now)
         for above, settings in before:
             above.settings = settings
         return taken
@@ -92,8 +92,8 @@ def double_release() -> Any:
     """An attempt that ends gives its place back twice."""
     real = Tree.release
 
-    def release(self: Tree, queue: Queue, count: int = 1) -> None:
-        real(self, queue, 2 * count)
+    def release(self: Tree, queue: Queue, count: int, size: int) -> None:
+        real(self, queue, 2 * count, size)
 
     return patched((Tree, "release", release))
 
@@ -102,8 +102,8 @@ def release_forgets_ancestors() -> Any:
     """An attempt that ends gives its place back in its own queue only."""
     real = Tree.release
 
-    def release(self: Tree, queue: Queue, count: int = 1) -> None:
-        real(self, queue, count)
+    def release(self: Tree, queue: Queue, count: int, size: int) -> None:
+        real(self, queue, count, size)
         for above in queue.path_up():
             if above is not queue:
                 above.in_use += count

@@ -313,6 +313,10 @@ class Witness:
             self.require(
                 queue.in_use == live, 18, f"'{path}' has {live} live, the core counts {queue.in_use}"
             )
+            sizes = sum(
+                live.size for live in leader.core.world.live.values() if path in above(live.queue.path)
+            )
+            self.require(queue.held == sizes, 18, f"'{path}' holds {queue.held} units, its attempts {sizes}")
             most = self.waiting[path]
             fine = most - untaken[path] <= queue.waiting <= most
             self.require(fine, 18, f"'{path}' has {most} waiting, the core counts {queue.waiting}")
@@ -368,7 +372,7 @@ def above(path: str) -> list[str]:
 
 def _row_of(job: StoredJob) -> Row:
     state = State.QUEUED if job.state is State.SCHEDULED else job.state
-    line = (job.queue, job.adapter, job.task, job.tags, job.delivery, job.priority)
+    line = (job.queue, job.flow, job.adapter, job.task, job.tags, job.delivery, job.priority)
     return Row(
         state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries,
         job.crashes, job.losses,

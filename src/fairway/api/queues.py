@@ -16,14 +16,34 @@ from fairway.shapes import Jobs, Queue, Queues
 from fairway.spec import Limit, ShortText
 from fairway.views import job_view, queue_view
 
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+FlowWeights = Annotated[
+    dict[ShortText, Annotated[float, Meta(ge=0.01, le=1_000_000)]],
+    Meta(extra_json_schema={"maxProperties": 10_000}),
+]
+
 
 class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
     """What to set; null takes a setting away."""
 
     limit: Limit | UnsetType | None = UNSET
+    assured: Limit | UnsetType | None = UNSET
+    lend: bool | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | UnsetType | None = UNSET
+    weight: Annotated[float, Meta(gt=0, le=1_000_000)] | UnsetType | None = UNSET
+    rate: ShortText | UnsetType | None = UNSET
+    burst: Count | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
     discipline: ShortText | UnsetType | None = UNSET
     on_lease_lost: Literal["keep", "kill"] | UnsetType | None = UNSET
+    quantum: Count | UnsetType | None = UNSET
+    charge: Literal["jobs", "seconds"] | UnsetType | None = UNSET
+    flow_weights: FlowWeights | UnsetType | None = UNSET
+    depth: Count | UnsetType | None = UNSET
+    capacity: Count | UnsetType | None = UNSET
+    divisor: Annotated[int, Meta(ge=1, le=65_536)] | UnsetType | None = UNSET
+    perturb: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType | None = UNSET
+    overflow: Literal["reject", "drop_newest", "drop_oldest"] | UnsetType | None = UNSET
 
 
 class NextQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,8 +106,11 @@ def _changes(asked: SettingsChanges) -> dict[str, Any]:
         for name in SettingsChanges.__struct_fields__
         if (value := getattr(asked, name)) is not UNSET
     }
-    if changes.get("discipline") is not None:
-        check_text(changes["discipline"], "discipline")
+    for name in ("discipline", "rate"):
+        if changes.get(name) is not None:
+            check_text(changes[name], name)
+    for flow in changes.get("flow_weights") or {}:
+        check_text(flow, "flow_weights")
     return changes
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -14,7 +16,13 @@ from fairway.cli.output import clean, say, show_facts, show_json, show_table
 
 NEXT_SHOWN = 10
 #: What can be set on a queue.
-SETTINGS = ("limit", "paused", "discipline", "on_lease_lost")
+SETTINGS = (
+    "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline",
+    "on_lease_lost", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb",
+    "overflow",
+)  # fmt: skip
+#: Those that are shown only where they are not as they come.
+USUAL = {"lend": True, "priority": 0, "weight": 1, "paused": False}
 
 
 @click.group()
@@ -65,10 +73,14 @@ def _held_up_by(queue: dict[str, Any]) -> str | None:
 def _settings(settings: dict[str, Any]) -> str:
     words = []
     for name, value in settings.items():
-        if value is True:
-            words.append(name)
-        elif value not in (None, False):
-            words.append(f"{name}={value}")
+        if value is None or value == USUAL.get(name):
+            continue
+        if name == "flow_weights":
+            words.append(f"flow weights: {len(value)}")
+        elif isinstance(value, bool):
+            words.append(name if value else f"{name}=false")
+        else:
+            words.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
     return " ".join(words)
 
 
@@ -98,12 +110,19 @@ def _show(queue: dict[str, Any]) -> None:
             ("running", queue.get("running")),
             ("limit", "none" if settings.get("limit") is None else settings["limit"]),
             ("paused", "yes" if settings.get("paused") else "no"),
-            ("discipline", settings.get("discipline")),
-            ("on lease lost", settings.get("on_lease_lost")),
+            *_unusual(settings),
             ("oldest wait", show_seconds(queue.get("oldest_wait"))),
             ("held up by", _held_up_by(queue)),
         ]
     )
+
+
+def _unusual(settings: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the settings that are not as they come, but for those that are always shown."""
+    for name in SETTINGS:
+        value = settings.get(name)
+        if name not in ("limit", "paused") and value is not None and value != USUAL.get(name):
+            yield name.replace("_", " "), json.dumps(value) if isinstance(value, dict) else value
 
 
 @queues.command("set")
@@ -111,12 +130,12 @@ def _show(queue: dict[str, Any]) -> None:
 @click.argument("changes", metavar="KEY=VALUE...", nargs=-1, required=True)
 @talks
 def set_queue(queue: str, changes: tuple[str, ...]) -> None:
-    """Change settings, live: limit=3, limit=none, paused=true, discipline=fifo."""
+    """Change settings, live: limit=3, limit=none, weight=2.5, rate=100/min, discipline=sfq."""
     _patch(queue, dict(read_change(change) for change in changes))
 
 
 def read_change(text: str) -> tuple[str, Any]:
-    """Read `key=value`: none, true, false, a number or a text."""
+    """Read `key=value`: none, true, false, a number, an object in JSON, or a text."""
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[a-z_]+", key):
         raise click.UsageError(f"{text!r} is no setting; write KEY=VALUE, such as limit=3")
@@ -125,7 +144,14 @@ def read_change(text: str) -> tuple[str, Any]:
     words: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
     if value.lower() in words:
         return key, words[value.lower()]
-    return key, int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+    if value.startswith("{"):
+        try:
+            return key, json.loads(value)
+        except ValueError as error:
+            raise click.UsageError(f"{key} is no JSON: {error}") from None
+    if re.fullmatch(r"-?[0-9]{1,18}", value):
+        return key, int(value)
+    return key, float(value) if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value) else value
 
 
 @queues.command()

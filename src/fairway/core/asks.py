@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
-from fairway.core.disciplines import DISCIPLINES
 from fairway.core.events import CancelAsked, EditAsked, QueueAsked, QueueDropAsked, WorkerAsked
 from fairway.core.lifecycle import State
 from fairway.core.model import Moment, QueueSettings, Reason
 from fairway.core.plan import Drop, Edit, Flag, Kill, News, Reply, SaveQueue
 from fairway.core.retries import describe, note
+from fairway.core.settings import changed, show_settings, why_refused
 from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
@@ -67,9 +65,15 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
 def set_queue(world: World, ask: QueueAsked, now: Moment) -> None:
     """Change a queue's settings; they act on the backlog at the next decision."""
     queue = world.tree.grow(ask.path)
-    base = QueueSettings() if ask.replace else queue.settings
-    change_queue(world, queue, replace(base, **dict(ask.changes)), now)
-    world.plan.replies.append(Reply(ask.ticket, ask.path))
+    new = changed(QueueSettings() if ask.replace else queue.settings, ask.changes)
+    refusal = why_refused(queue, new)
+    if refusal is None:
+        change_queue(world, queue, new, now)
+        reply = Reply(ask.ticket, ask.path)
+    else:
+        world.tree.ungrow(queue)
+        reply = Reply(ask.ticket, error=("invalid", refusal.reason), field=refusal.field)
+    world.plan.replies.append(reply)
 
 
 def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Moment) -> None:
@@ -108,11 +112,9 @@ def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
     for worker in found:
         if ask.queues is not None:
             worker.attached = ask.queues
-            worker.spec = replace(worker.spec, queues=ask.queues)
-            worker.kind = world.kind_of(worker.spec)
+            world.assign(worker, replace(worker.spec, queues=ask.queues))
         if ask.draining is not None:
             worker.draining = ask.draining
-    world.tree.version += 1
     detail = {"queues": ask.queues, "draining": ask.draining}
     world.plan.batch.news.append(News("worker.changed", now.wall, worker=ask.name, detail=detail))
     world.plan.replies.append(Reply(ask.ticket, ask.name))
@@ -126,23 +128,6 @@ def make_known(world: World, path: str, now: Moment, force: bool = False) -> Non
         queue.known, force = True, False
         body = json.dumps(show_settings(queue.settings)).encode()
         world.plan.batch.queues.append(SaveQueue(queue.path, body, now.wall))
-
-
-def show_settings(settings: QueueSettings) -> dict[str, Any]:
-    """Return the settings that are set."""
-    # By identity: a limit of 0 equals False, and must not be forgotten.
-    return {key: value for key, value in asdict(settings).items() if value is not None and value is not False}
-
-
-def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
-    """Read settings as they were stored; what this version does not know is left alone."""
-    discipline = stored.get("discipline")
-    return QueueSettings(
-        limit=stored.get("limit"),
-        paused=bool(stored.get("paused", False)),
-        discipline=discipline if discipline in DISCIPLINES else None,
-        on_lease_lost=stored.get("on_lease_lost"),
-    )
 
 
 def _stop(world: World, live: Live, force: bool, now: Moment) -> None:

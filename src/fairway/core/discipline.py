@@ -3,15 +3,16 @@
 A discipline owns the waiting jobs of one leaf. It is touched only from the engine's task and knows no
 limits, workers or shares: the tree asks it for the next job *of the shapes that fit*, and it answers
 without changing anything; only `take` removes. Jobs whose place lies in the future are not due and must
-not be offered.
+not be offered. It is made from the settings of the queue that names it, and made anew when those change.
 
 To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and it runs the
-conformance suite in tests/core/test_disciplines.py by itself.
+conformance suite in tests/core/test_disciplines.py by itself. One in a package of its own is found by its
+entry point in the group `fairway.disciplines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Arrival, Shape
@@ -29,20 +30,23 @@ class Offer(NamedTuple):
 
 
 class Served(NamedTuple):
-    """Jobs that left a line together, with their places: the offered one first, and those after it.
+    """Jobs that left together, with their places: the offered one first, and those after it.
 
-    `behind` is the place of the job that stands behind them in their line, or None if there is none.
+    All are of the offer's shape and priority. `more`: another job of this shape is surely due; if not, the
+    tree asks for the shapes anew. `flows`: the flow of each; None: all are of the offer's.
     """
 
     jobs: list[int]
     places: list[int]
-    behind: int | None
+    more: bool
+    flows: list[str | None] | None = None
 
 
 class Discipline(Protocol):
     """Orders the waiting jobs of one queue."""
 
     name: str
+    by_seconds: bool  # whether it wants to be told of the seconds that its flows use
 
     def __len__(self) -> int:
         """Return how many jobs wait here, due or not."""
@@ -59,11 +63,19 @@ class Discipline(Protocol):
     def take(self, offer: Offer, most: int, now: int) -> Served:
         """Serve the offered job: it leaves, and is charged to its flow where that counts.
 
-        Jobs that would be offered after it, one by one, may be served with it, up to *most* in all.
+        Jobs that would be offered after it, one by one, may be served with it, up to *most* in all: that is
+        what one slot takes at a time, and more than 1 only where jobs are so short that many make 10 ms.
         """
 
-    def due(self, now: int) -> bool:
-        """Say whether any job here is due."""
+    def charge(self, flow: str | None, seconds: float) -> None:
+        """Charge a flow for slot-seconds; only called where `by_seconds` says so.
+
+        At the begin it is the estimate, at the end the rest (which may be negative), and every second in
+        between what an attempt has run over its estimate.
+        """
+
+    def shapes(self, now: int) -> Collection[Shape]:
+        """Return the shapes of which a job is due."""
 
     def next_due(self, now: int) -> int | None:
         """Return the wall time at which the next job that is not due becomes so."""

@@ -61,11 +61,18 @@ def _succeed(world: World, row: list[Live], value: bytes, seconds: float, now: M
     jobs = [live.job for live in row]
     if first.shape.task:
         world.estimates.add(first.shape.task, seconds, len(row))
+    world.queue_estimates.add(first.queue.path, seconds, len(row))
     worker = first.worker
+    size = 0
     for live in row:
         del worker.live[live.job]
-        worker.free += live.size
-    world.tree.release(first.queue, len(row))
+        size += live.size
+    worker.free += size
+    world.tree.release(first.queue, len(row), size)
+    world.tree.learn(now.mono - first.begun_at)
+    if first.queue.own.by_seconds:
+        for live in row:
+            world.settle_charge(live, seconds / len(row))
     _end(world, first, jobs, State.SUCCEEDED, value, first.ledger, now)
     world.remember(jobs, first.attempt, first.incarnation)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairway.core.matching import why_not
 from fairway.core.model import SLOT, Arrival
+from fairway.core.placement import is_kept
 from fairway.core.tree import Queue
 from fairway.core.world import World
 
@@ -31,7 +32,7 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     queue = world.tree.find(job.queue)
     if queue is None:
         return Why("starting", "accepted; the leader is about to take it in")
-    return _branch(queue) or _workers(world, job) or _line(world, queue, job, now)
+    return _branch(queue, world.tree.mono) or _workers(world, job) or _line(world, queue, job, now)
 
 
 def position(world: World, job: Arrival, now: int) -> int | None:
@@ -42,9 +43,9 @@ def position(world: World, job: Arrival, now: int) -> int | None:
     return min(queue.own.ahead(job, now), 1000)
 
 
-def limited_by(queue: Queue) -> str | None:
+def limited_by(queue: Queue, mono: float) -> str | None:
     """Name what keeps a queue with waiting jobs from beginning more, if it is a setting."""
-    why = _branch(queue)
+    why = _branch(queue, mono)
     return None if why is None else f"{why.reason} of '{why.on}'"
 
 
@@ -56,7 +57,7 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def _branch(queue: Queue) -> Why | None:
+def _branch(queue: Queue, mono: float) -> Why | None:
     above = [node for node in queue.path_up() if node.path]
     for node in above:
         if node.settings.paused:
@@ -67,6 +68,12 @@ def _branch(queue: Queue) -> Why | None:
             return Why(
                 "limit", f"limit of '{node.path}' is full ({node.in_use} of {limit} running)", node.path
             )
+    for node in above:
+        bucket = node.bucket
+        if bucket is not None and not bucket.is_open(mono):
+            wait = show_seconds(bucket.opens_at(mono) - mono)
+            said = f"rate of '{node.path}' ({node.settings.rate}) is used up; the next start is in {wait}"
+            return Why("rate", said, node.path)
     return None
 
 
@@ -92,7 +99,14 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
         count = "1,000 or more jobs" if ahead >= 1000 else "1 job" if ahead == 1 else f"{ahead} jobs"
         return Why("behind", f"behind {count} of its queue", queue.path)
     fitting = [w for w in world.workers.values() if w.connected and w.kind.fits(job.shape)]
+    if is_kept(world, fitting[0].kind.whole) and not _is_owed(queue):
+        keepers = ", ".join(sorted(f"'{keeper.path}'" for keeper in world.tree.keeping))
+        return Why("kept", f"the free slots are kept for {keepers}, which does not lend them", queue.path)
     if all(worker.free < SLOT for worker in fitting):
         slots = sum(worker.spec.slots for worker in fitting)
         return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)
     return Why("starting", "about to begin")
+
+
+def _is_owed(queue: Queue) -> bool:
+    return any(node.held < node.assured and not node.settings.lend for node in queue.path_up())

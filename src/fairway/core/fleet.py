@@ -27,12 +27,11 @@ def join(world: World, event: Joined, now: Moment) -> None:
     news = not worker.connected
     if worker.attached is not None:
         spec = replace(spec, queues=worker.attached)
-    worker.spec, worker.kind = spec, world.kind_of(spec)
-    _measure(worker)
+    world.assign(worker, spec)
+    _measure(world, worker)
     worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
     worker.refusing = False
     worker.joined_at = worker.joined_at or now.wall
-    world.tree.version += 1
     report(world, spec.incarnation, event.results, event.luck, now)
     _renew_holds(world, worker, event.holds, now)
     _send_again(world, worker, event.holds)
@@ -98,6 +97,7 @@ def bury(world: World, incarnation: str, why: str, now: Moment) -> None:
     worker = world.workers.pop(incarnation, None)
     if worker is None:
         return
+    world.dismiss(worker, worker.kind)
     for live in list(worker.live.values()):
         lose(world, live, why, now)
     world.plan.batch.news.append(News("worker.left", now.wall, worker=worker.spec.name, detail={"why": why}))
@@ -131,7 +131,7 @@ def _judge(world: World, worker: Worker, now: Moment) -> None:
         bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)
 
 
-def _measure(worker: Worker) -> None:
+def _measure(world: World, worker: Worker) -> None:
     """Count what is free. Attempts that an earlier leader began are sized by what is known now."""
     spec, kind = worker.spec, worker.kind
     found = [live for live in worker.live.values() if live.found]
@@ -140,7 +140,9 @@ def _measure(worker: Worker) -> None:
         SLOT if len(whole) <= spec.slots else spec.slots * SLOT // len(whole)
     )  # some shared a slot as a bundle
     for live in found:
-        live.size = SLOT // spec.async_per_slot if kind.is_async(live.shape) else part
+        size = SLOT // spec.async_per_slot if kind.is_async(live.shape) else part
+        world.tree.hold(live.queue, 0, size - live.size)
+        live.size = size
     worker.free = spec.slots * SLOT - sum(live.size for live in worker.live.values())
 
 

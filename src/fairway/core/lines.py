@@ -1,10 +1,10 @@
-"""A line: waiting jobs of one kind in the order of their places, in 16 bytes each.
+"""A line: waiting jobs of one kind in the order of their places, in 20 bytes each.
 
-Most arrivals go to the end and most departures come from the front, so a line is a list of chunks of two
-parallel arrays. A job that comes late, comes back or is due later is inserted where its place belongs;
-equal places stand by id, which is the order of creation: so a job is found by bisection even where a bulk of
-ten thousand has one place. Ten million waiting jobs are 160 MB this way; as tuples in a list
-they were over 1 GB.
+Most arrivals go to the end and most departures come from the front, so a line is a list of chunks of three
+parallel arrays: places, jobs, and a small number that its owner gives each job (its flow). A job that comes
+late, comes back or is due later is inserted where its place belongs; equal places stand by id, which is the
+order of creation: so a job is found by bisection even where a bulk of ten thousand has one place. Ten million
+waiting jobs are 200 MB this way; as tuples in a list they were over 1 GB.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 
 CHUNK = 2048
 
+Chunk = tuple["array[int]", "array[int]", "array[int]"]  # places, jobs, tags
+
 
 class Line:
     """Sorted (place, job) pairs with a cheap front and end. Owned by one discipline."""
@@ -22,7 +24,7 @@ class Line:
     __slots__ = ("_chunks", "_head", "_length")
 
     def __init__(self) -> None:
-        self._chunks: list[tuple[array[int], array[int]]] = []
+        self._chunks: list[Chunk] = []
         self._head = 0  # entries of the first chunk that have left already
         self._length = 0
 
@@ -31,8 +33,12 @@ class Line:
 
     def first(self) -> tuple[int, int]:
         """Return (place, job) of the front; the line must not be empty."""
-        places, jobs = self._chunks[0]
+        places, jobs, _ = self._chunks[0]
         return places[self._head], jobs[self._head]
+
+    def first_tag(self) -> int:
+        """Return the tag of the front; the line must not be empty."""
+        return self._chunks[0][2][self._head]
 
     def first_place(self) -> int:
         """Return the place of the front; the line must not be empty."""
@@ -42,35 +48,36 @@ class Line:
         """Return the place of the end; the line must not be empty."""
         return self._chunks[-1][0][-1]
 
-    def put(self, place: int, job: int) -> None:
+    def put(self, place: int, job: int, tag: int = 0) -> None:
         """Insert a job by its place, and by its id among equals."""
         self._length += 1
         if not self._chunks:
-            self._chunks.append((array("q", (place,)), array("q", (job,))))
+            self._chunks.append(_chunk(place, job, tag))
             self._head = 0
             return
-        places, jobs = self._chunks[-1]
+        places, jobs, tags = self._chunks[-1]
         last = places[-1]
         if place > last or (place == last and job > jobs[-1]):
             if len(places) >= CHUNK:
-                self._chunks.append((array("q", (place,)), array("q", (job,))))
+                self._chunks.append(_chunk(place, job, tag))
             else:
                 places.append(place)
                 jobs.append(job)
+                tags.append(tag)
             return
-        self._insert(place, job)
+        self._insert(place, job, tag)
 
-    def pop(self, most: int, until: int) -> tuple[list[int], list[int]]:
+    def pop(self, most: int, until: int) -> tuple[list[int], list[int], list[int]]:
         """Take the job at the front, and up to *most* in all whose places are not later than *until*.
 
-        May take fewer than there are. Returns jobs and places.
+        May take fewer than there are. Returns jobs, places and tags.
         """
-        places, jobs = self._chunks[0]
+        places, jobs, tags = self._chunks[0]
         start, end = self._head, len(jobs)
         stop = min(start + most, end)
         if stop - start > 1 and places[stop - 1] > until:
             stop = max(start + 1, bisect_right(places, until, start, stop))
-        taken = jobs[start:stop].tolist(), places[start:stop].tolist()
+        taken = jobs[start:stop].tolist(), places[start:stop].tolist(), tags[start:stop].tolist()
         self._length -= stop - start
         self._head = stop
         if stop == end:
@@ -84,8 +91,8 @@ class Line:
         if found is None:
             return False
         number, index = found
-        places, jobs = self._chunks[number]
-        del places[index], jobs[index]
+        places, jobs, tags = self._chunks[number]
+        del places[index], jobs[index], tags[index]
         self._length -= 1
         if len(places) == (self._head if number == 0 else 0):
             self._chunks.pop(number)
@@ -104,7 +111,7 @@ class Line:
         if self._chunks[-1][0][-1] <= place:
             return self._length
         whole = bisect_right(self._chunks, place, key=_last_place)
-        before = sum(len(places) for places, _ in self._chunks[:whole])
+        before = sum(len(chunk[0]) for chunk in self._chunks[:whole])
         low = self._head if whole == 0 else 0
         return before + bisect_right(self._chunks[whole][0], place, low) - self._head
 
@@ -114,37 +121,43 @@ class Line:
         if found is None:
             return self.count_until(place - 1)
         number, index = found
-        return sum(len(places) for places, _ in self._chunks[:number]) + index - self._head
+        return sum(len(chunk[0]) for chunk in self._chunks[:number]) + index - self._head
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((place, job) for place, job, _ in self.tagged())
+
+    def tagged(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (place, job, tag) of all, in order."""
         start = self._head
-        for places, jobs in self._chunks:
+        for places, jobs, tags in self._chunks:
             for index in range(start, len(places)):
-                yield places[index], jobs[index]
+                yield places[index], jobs[index], tags[index]
             start = 0
 
-    def _insert(self, place: int, job: int) -> None:
+    def _insert(self, place: int, job: int, tag: int) -> None:
         number = bisect_left(self._chunks, (place, job), key=_last)
-        places, jobs = self._chunks[number]
+        places, jobs, tags = self._chunks[number]
         index = self._index(number, place, job)
         if number == 0 and self._head and index == self._head:
             self._head -= 1  # a freed cell at the front: no need to move the rest
-            places[self._head], jobs[self._head] = place, job
+            places[self._head], jobs[self._head], tags[self._head] = place, job, tag
             return
         places.insert(index, place)
         jobs.insert(index, job)
+        tags.insert(index, tag)
         if len(places) > 2 * CHUNK:
             self._split(number)
 
     def _split(self, number: int) -> None:
-        places, jobs = self._chunks[number]
+        chunk = self._chunks[number]
         start = self._head if number == 0 else 0
         if start:
             self._head = 0
-        middle = (start + len(places)) // 2
+        middle = (start + len(chunk[0])) // 2
+        places, jobs, tags = chunk
         self._chunks[number : number + 1] = [
-            (places[start:middle], jobs[start:middle]),
-            (places[middle:], jobs[middle:]),
+            (places[start:middle], jobs[start:middle], tags[start:middle]),
+            (places[middle:], jobs[middle:], tags[middle:]),
         ]
 
     def _find(self, place: int, job: int) -> tuple[int, int] | None:
@@ -152,19 +165,23 @@ class Line:
         if number == len(self._chunks):
             return None
         index = self._index(number, place, job)
-        places, jobs = self._chunks[number]
+        places, jobs, _ = self._chunks[number]
         return (number, index) if places[index] == place and jobs[index] == job else None
 
     def _index(self, number: int, place: int, job: int) -> int:
         """Return where (place, job) stands, or would stand, in a chunk."""
-        places, jobs = self._chunks[number]
+        places, jobs, _ = self._chunks[number]
         low = bisect_left(places, place, self._head if number == 0 else 0)
         return bisect_left(jobs, job, low, bisect_right(places, place, low))
 
 
-def _last(chunk: tuple[array[int], array[int]]) -> tuple[int, int]:
+def _chunk(place: int, job: int, tag: int) -> Chunk:
+    return array("q", (place,)), array("q", (job,)), array("i", (tag,))
+
+
+def _last(chunk: Chunk) -> tuple[int, int]:
     return chunk[0][-1], chunk[1][-1]
 
 
-def _last_place(chunk: tuple[array[int], array[int]]) -> int:
+def _last_place(chunk: Chunk) -> int:
     return chunk[0][-1]

@@ -12,43 +12,55 @@ from fairway.core.globs import glob_match
 from fairway.core.model import Shape, WorkerSpec
 
 
-class WorkerClass:
+class View:
     """What a kind of worker can run, remembered shape by shape and queue by queue."""
 
-    def __init__(self, spec: WorkerSpec) -> None:
-        self.spec = spec
-        self.tasks = {task.name: task for task in spec.tasks}
+    def __init__(self, spec: WorkerSpec, only: frozenset[str] | None = None) -> None:
+        self._spec = spec
+        self._only = only  # the tasks that count; None: all
         self._fits: dict[Shape, bool] = {}
-        self._fits_partly: dict[Shape, bool] = {}
         self._attached: dict[str, bool] = {}
-        self.dry = -1  # the tree's version at which nothing was found for a whole slot
-        self.dry_partly = -1  # the same, for a worker with less than a slot free
 
     def fits(self, shape: Shape) -> bool:
-        """Say whether such a job can run here at all."""
+        """Say whether such a job can run here."""
         known = self._fits.get(shape)
         if known is None:
-            known = self._fits[shape] = why_not(self.spec, shape) is None
+            allowed = self._only is None or shape.task in self._only
+            known = self._fits[shape] = allowed and why_not(self._spec, shape) is None
         return known
-
-    def fits_partly(self, shape: Shape) -> bool:
-        """Say whether such a job can run in a part of a slot."""
-        known = self._fits_partly.get(shape)
-        if known is None:
-            known = self._fits_partly[shape] = self.fits(shape) and self.is_async(shape)
-        return known
-
-    def is_async(self, shape: Shape) -> bool:
-        """Say whether the job shares its slot with others."""
-        task = self.tasks.get(shape.task)
-        return task is not None and task.is_async
 
     def attached(self, path: str) -> bool:
         """Say whether such workers serve this queue."""
         known = self._attached.get(path)
         if known is None:
-            known = self._attached[path] = serves(self.spec.queues, path)
+            known = self._attached[path] = serves(self._spec.queues, path)
         return known
+
+
+class WorkerClass:
+    """Workers that announce the same: with a whole slot free, or with a part of one."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self.shared = frozenset(task.name for task in spec.tasks if task.is_async)
+        self.whole = View(spec)
+        self.part = View(spec, self.shared) if self.shared else None  # only what shares its slot
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Return both."""
+        return (self.whole,) if self.part is None else (self.whole, self.part)
+
+    def fits(self, shape: Shape) -> bool:
+        """Say whether such a job can run here at all."""
+        return self.whole.fits(shape)
+
+    def is_async(self, shape: Shape) -> bool:
+        """Say whether the job shares its slot with others."""
+        return shape.task in self.shared
+
+    def attached(self, path: str) -> bool:
+        """Say whether such workers serve this queue."""
+        return self.whole.attached(path)
 
 
 def class_key(spec: WorkerSpec) -> tuple[object, ...]:

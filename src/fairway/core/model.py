@@ -6,6 +6,7 @@ Wall times are ints of microseconds, monotonic times floats of seconds; both ent
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -141,9 +142,32 @@ class QueueSettings:
     """What may be set at a node of the queue tree. None: not set, the parent's or the default holds."""
 
     limit: int | None = None
+    assured: int | None = None  # slots it gets before anybody borrows
+    lend: bool = True  # false: what it does not use of its assured slots is kept free
+    priority: int = 0  # higher first, for the excess
+    weight: float = 1.0  # share of the excess among equal priorities
+    rate: str | None = None  # starts in a time, such as 100/min
+    burst: int | None = None  # starts at once after idling
     paused: bool = False
     discipline: str | None = None
     on_lease_lost: str | None = None  # keep: code runs on; kill: it is ended before the lease can be taken
+    # --- of the discipline that this very node names ---
+    quantum: int | None = None  # jobs a flow may begin in its turn; None: one, or what makes 10 ms together
+    charge: str | None = None  # jobs (the default) or seconds
+    flow_weights: Mapping[str, float] | None = None
+    depth: int | None = None  # most waiting jobs of one flow
+    capacity: int | None = None  # most waiting jobs of the queue
+    divisor: int | None = None  # lines that flows are hashed into; None: one for each
+    perturb: float | None = None  # seconds between new seeds of that hash
+    overflow: str | None = None  # reject (the default), drop_newest, drop_oldest
+
+    def of_discipline(self) -> tuple[object, ...]:
+        """Return what a discipline is made from, to see whether it has to be made anew."""
+        weights = tuple(sorted((self.flow_weights or {}).items()))
+        return (
+            self.discipline, self.quantum, self.charge, weights, self.depth, self.capacity, self.divisor,
+            self.perturb, self.overflow,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Who runs what: free slots are filled, the least loaded worker first, until nothing fits any more.
 
 Short jobs of known length travel in bundles: up to 10 ms of estimated work is begun together for one slot.
-Each job of a bundle was chosen in its turn and counts fully against every limit; its size is its part of
-the slot.
+That is one turn: the tree names a queue for a slot, and the slot is filled from it as far as it goes. Each
+job of a bundle counts fully against every limit; its size is its part of the slot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from fairway.core.discipline import Offer
+from fairway.core.discipline import Offer, Served
+from fairway.core.matching import View
 from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.plan import Begin
 from fairway.core.tree import Queue
@@ -22,18 +23,15 @@ class Lot(NamedTuple):
 
     queue: Queue
     offer: Offer
-    jobs: list[int]
-    places: list[int]
+    served: Served
 
 
 def fill(world: World, now: Moment) -> None:
     """Begin all that can begin now."""
-    if not world.tree.root.open:
-        return
     idle = [
         (_load(worker), worker.spec.name, worker.spec.incarnation)
         for worker in world.workers.values()
-        if worker.connected and not worker.draining and not worker.refusing and worker.free > 0
+        if worker.takes_more
     ]
     heapify(idle)
     while idle:
@@ -64,89 +62,110 @@ def _begin_next(world: World, worker: Worker, now: Moment) -> bool:
 
 
 def _choose(world: World, worker: Worker, now: Moment) -> tuple[Queue, Offer] | None:
-    kind, tree = worker.kind, world.tree
-    if worker.free >= SLOT:
-        if kind.dry == tree.version:
-            return None
-        found = tree.choose(kind.fits, kind.attached, now.wall)
-        if found is None:
-            kind.dry = tree.version
-        return found
-    if worker.free < SLOT // worker.spec.async_per_slot or kind.dry_partly == tree.version:
+    view: View | None = worker.kind.whole
+    if worker.free < SLOT:
+        view = worker.kind.part if worker.free >= SLOT // worker.spec.async_per_slot else None
+    if view is None:
         return None
-    found = tree.choose(kind.fits_partly, kind.attached, now.wall)
-    if found is None:
-        kind.dry_partly = tree.version
-    return found
+    if world.tree.keeping and is_kept(world, view):
+        return world.tree.choose_kept(view, now.wall)
+    return world.tree.choose(view, now.wall)
+
+
+def is_kept(world: World, view: View) -> bool:
+    """Say whether the free slots that such workers have are kept for queues that do not lend theirs."""
+    keeping = [queue for queue in world.tree.keeping if queue.held < queue.assured and _serves(view, queue)]
+    outer = [
+        queue
+        for queue in keeping
+        if not any(above in keeping for above in queue.path_up() if above is not queue)
+    ]
+    kept = sum(queue.assured - queue.held for queue in outer)
+    return any(_free_for(world, queue) <= kept for queue in outer)
+
+
+def _serves(view: View, queue: Queue) -> bool:
+    return view.attached(queue.path) or any(_serves(view, child) for child in queue.children.values())
+
+
+def _free_for(world: World, queue: Queue) -> int:
+    """Return the units of whole slots that are free on workers attached to a queue, or to one below it."""
+    able = (w for w in world.workers.values() if w.takes_more and _serves(w.kind.whole, queue))
+    return sum(worker.free // SLOT * SLOT for worker in able)
 
 
 def _begin_one(world: World, worker: Worker, queue: Queue, offer: Offer, size: int, now: Moment) -> None:
-    jobs, places = world.tree.take(queue, offer, 1, now.wall)
-    _begin(world, worker, Lot(queue, offer, jobs, places), size, 0, now)
+    served = world.tree.take(queue, offer, 1, size, now.wall)
+    _begin(world, worker, Lot(queue, offer, served), size, 0, now)
     worker.free -= size
 
 
 def _begin_bundle(world: World, worker: Worker, queue: Queue, offer: Offer, now: Moment) -> None:
-    """Fill one slot with jobs that are short together, each chosen in its turn.
-
-    Inside the slot those of one line follow each other, so that what happens to them is told at once.
-    """
-    kind, tree = worker.kind, world.tree
-    budget, room = world.timers.bundle_budget, world.timers.bundle_most
-    lots: dict[tuple[Queue, Shape, int], Lot] = {}
+    """Fill one slot with jobs that are short together."""
+    view, tree, timers = worker.kind.whole, world.tree, world.timers
+    left = SLOT
+    lots: list[tuple[Lot, int]] = []
     while True:
         seconds = _estimate(world, queue, offer.shape)
-        fit = room if seconds * room <= budget else int(budget / seconds)
-        if not fit:
+        if seconds > timers.bundle_budget:
             break
-        jobs, places = tree.take(queue, offer, fit, now.wall)
-        lot = lots.get((queue, offer.shape, offer.priority))
-        if lot is None:
-            lots[queue, offer.shape, offer.priority] = Lot(queue, offer, jobs, places)
-        else:
-            lot.jobs.extend(jobs)
-            lot.places.extend(places)
-        budget -= seconds * len(jobs)
-        room -= len(jobs)
-        found = tree.choose(kind.fits, kind.attached, now.wall) if room else None
-        if found is None or kind.is_async(found[1].shape):
+        most = timers.bundle_most
+        if seconds * most > timers.bundle_budget:
+            most = int(timers.bundle_budget / seconds)
+        part = SLOT // most
+        if left < part:
+            break
+        served = tree.take(queue, offer, left // part, part, now.wall)
+        lots.append((Lot(queue, offer, served), part))
+        left -= len(served.jobs) * part
+        found = tree.choose(view, now.wall) if left and not tree.keeping else None
+        if found is None or worker.kind.is_async(found[1].shape):
             break
         queue, offer = found
-    _share_slot(world, worker, list(lots.values()), now)
+    _share_slot(world, worker, lots, left, now)
 
 
-def _share_slot(world: World, worker: Worker, lots: list[Lot], now: Moment) -> None:
-    count = sum(len(lot.jobs) for lot in lots)
+def _share_slot(world: World, worker: Worker, lots: list[tuple[Lot, int]], left: int, now: Moment) -> None:
+    """Begin the jobs of one slot together; what they leave of it is held by the first."""
     bundle = 0
-    if count > 1:
+    if len(lots) > 1 or len(lots[0][0].served.jobs) > 1:
         bundle = world.bundles = world.bundles + 1
-    part = SLOT // count
-    for lot in lots:
+    for lot, part in lots:
         _begin(world, worker, lot, part, bundle, now)
         if bundle:
-            world.plan.bundles.update(dict.fromkeys(lot.jobs, bundle))
-    world.live[lots[0].jobs[0]].size += SLOT - part * count
+            world.plan.bundles.update(dict.fromkeys(lot.served.jobs, bundle))
+    first = world.live[lots[0][0].served.jobs[0]]
+    first.size += left
+    world.tree.hold(first.queue, 0, left)
     worker.free -= SLOT
 
 
 def _estimate(world: World, queue: Queue, shape: Shape) -> float:
     """Return the expected seconds, or more than any budget if such a job may not be bundled."""
-    if shape.once or not shape.task or world.tree.kills(queue):
+    if shape.once or not shape.task or world.tree.kills(queue) or world.tree.is_rated(queue):
         return float("inf")
     known = world.estimates.find(shape.task)
     return float("inf") if known is None else known
 
 
 def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: Moment) -> None:
-    queue, (_, shape, priority, *_), jobs, places = lot
+    queue, (_, shape, priority, flow, *_), (jobs, places, _, flows) = lot
     mono = now.mono
     begun = {
         job: Live(job, queue, shape, priority, place, worker, size, mono, bundle)
         for job, place in zip(jobs, places, strict=True)
     }
+    if flows is not None:
+        for live, its_flow in zip(begun.values(), flows, strict=True):
+            live.flow = its_flow
+    elif flow is not None:
+        for live in begun.values():
+            live.flow = flow
     if world.tree.kills(queue):
         for live in begun.values():
             live.kill = True
+    if queue.own.by_seconds:
+        world.charge(list(begun.values()))
     world.live.update(begun)
     worker.live.update(begun)
     spec = worker.spec

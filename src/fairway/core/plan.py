@@ -219,11 +219,12 @@ class Acks:
 
 
 class Reply(NamedTuple):
-    """Answer an ask, after the commit. *error* is an (error code, detail) pair or None."""
+    """Answer an ask, after the commit. *error* is an (error code, detail) pair; *field* says where it is."""
 
     ticket: Any
     value: Any = None
     error: tuple[str, str] | None = None
+    field: str | None = None
 
 
 @dataclass(slots=True)

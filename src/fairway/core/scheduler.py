@@ -17,6 +17,7 @@ from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
+from fairway.core.settings import read_settings
 from fairway.core.world import Live, World
 
 
@@ -28,13 +29,16 @@ class Core:
 
     def absorb(self, event: happened.CoreEvent, now: Moment) -> None:
         """Take in something that happened."""
+        self.world.tree.mono = now.mono
         _VERBS[type(event)](self.world, event, now)
 
     def plan(self, now: Moment) -> Plan:
         """Decide what follows from all that was absorbed, and from the passing of time."""
         world = self.world
+        world.tree.mono, world.tree.fresh = now.mono, False
         fleet.expire(world, now)
         world.tree.pass_time(now.wall)
+        world.charge_overruns(now.mono)
         fill(world, now)
         plan, world.plan = world.plan, Plan()
         plan.wake_at = _wake_at(world, now)
@@ -46,6 +50,9 @@ def _wake_at(world: World, now: Moment) -> float | None:
     due = world.tree.next_due()
     if due is not None:
         wakes.append(now.mono + max(due - now.wall, 0) / 1_000_000)
+    token = world.tree.next_token()
+    if token is not None:
+        wakes.append(token)
     return min(wakes, default=None)
 
 
@@ -151,10 +158,10 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     live.attempt, live.generation, live.rules = begun.attempt, begun.generation, begun.rules
     live.unique, live.cancelling, live.found = begun.unique, event.cancelling, True
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
-    live.kill = world.tree.kills(queue)
+    live.kill, live.flow = world.tree.kills(queue), arrival.flow
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
-    world.tree.hold(queue)
+    world.tree.hold(queue, 1, live.size)
 
 
 def _reported(world: World, event: happened.Reported, now: Moment) -> None:
@@ -202,7 +209,7 @@ def _resolve_asked(world: World, event: happened.ResolveAsked, now: Moment) -> N
 def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
     queue = world.tree.grow(event.path)
     queue.known = True
-    world.tree.set(queue, asks.read_settings(event.settings), now.wall)
+    world.tree.set(queue, read_settings(event.settings), now.wall)
 
 
 _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {

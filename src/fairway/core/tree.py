@@ -1,39 +1,68 @@
-"""The queue tree: what may begin next below the root, whatever stands in the way elsewhere.
+"""The queue tree: whose turn it is, from the root down, child by child (HTB in slots).
 
-Queues are nodes by path. A node counts the live attempts of its subtree against its limit. Each node keeps
-a ring of the children below which something might begin now; its own jobs are one more member. A child
-that is paused, full or has nothing due is not in the ring at all: it is taken out when that becomes so and
-put back by the event that ends it, so that a choice never walks over what cannot run. Members take turns:
-who was served goes to the end.
+Queues are nodes by path. A queue's members are its children and, unnamed among them, its own jobs (its
+`line`). For each kind of worker a queue keeps a ring of the members below which something can begin on such
+a worker now. What is paused, full, out of tokens, not due or of a shape that no such worker fits is not in
+the ring at all: it is taken out when that becomes so and put back by the event that ends it. So a choice
+costs the same whatever stands in the way elsewhere, and every choice goes straight down to a job.
+
+A limit counts attempts. Assured slots and shares count sizes: a hundred short jobs in one slot hold one slot.
 
 Choosing changes nothing; only `take` does. Owned by the core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from collections.abc import Collection, Iterator
+from heapq import heappop, heappush, heapreplace
+from typing import Protocol
 
-from fairway.core.discipline import Discipline, Offer
-from fairway.core.disciplines import DEFAULT, DISCIPLINES
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.discipline import Offer, Served
+from fairway.core.disciplines import DEFAULT, make_discipline
+from fairway.core.member import Member
+from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
+from fairway.core.rates import Bucket, default_burst, parse_rate
+from fairway.core.ring import Ring
+
+#: Bounds of h, in seconds.
+LEAST_AHEAD, MOST_AHEAD = 0.002, 1.0
 
 
-class Queue:
+class Taker(Protocol):
+    """One kind of worker, as the tree sees it."""
+
+    def fits(self, shape: Shape) -> bool:
+        """Say whether such a worker can run such a job."""
+
+    def attached(self, path: str) -> bool:
+        """Say whether such a worker serves this queue."""
+
+
+class Queue(Member):
     """One node of the tree."""
 
-    __slots__ = ("children", "in_use", "known", "own", "parent", "path", "ring", "settings", "waiting")
+    __slots__ = (
+        "_floor", "bucket", "children", "in_use", "known", "line", "made_of", "own", "path", "rings",
+        "settings", "shapes", "takers", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, path: str, parent: Queue | None) -> None:
+    def __init__(self, path: str, parent: Queue | None, order: int) -> None:
+        super().__init__(parent, order)
         self.path = path
-        self.parent = parent
         self.children: dict[str, Queue] = {}
         self.settings = QueueSettings()
-        self.own: Discipline = DISCIPLINES[parent.own.name if parent else DEFAULT]()
+        name, settings = inherited_discipline(parent) if parent else (DEFAULT, QueueSettings())
+        self.own = make_discipline(name, settings)  # its own waiting jobs, in their order
+        self.made_of = settings.of_discipline()
+        self.line = Member(self, 0)  # and what of its slots they hold
+        self.shapes: Collection[Shape] = ()  # of its own jobs that are due
+        self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
         self.in_use = 0  # live attempts in the subtree
         self.waiting = 0  # waiting jobs in the subtree, due or not
-        self.ring: dict[Queue, None] = {}  # members below which something might begin; self stands for own
+        self.rings: dict[Taker, Ring] = {}
+        self.bucket: Bucket | None = None
         self.known = False  # the store has a row for it
+        self._floor: list[tuple[float, int, Member]] = []
 
     def path_up(self) -> Iterator[Queue]:
         """Yield this queue and all above it, the root last."""
@@ -47,21 +76,64 @@ class Queue:
         """Whether the limit leaves no room."""
         return self.settings.limit is not None and self.in_use >= self.settings.limit
 
-    @property
-    def open(self) -> bool:
-        """Whether something below might begin now."""
-        return bool(self.ring) and not self.settings.paused and not self.full
+    def is_open(self, mono: float) -> bool:
+        """Whether its own settings let something begin now."""
+        settings = self.settings
+        if settings.paused or (settings.limit is not None and self.in_use >= settings.limit):
+            return False
+        return self.bucket is None or self.bucket.is_open(mono)
+
+    def members(self) -> Iterator[Member]:
+        """Yield all that share its slots."""
+        yield self.line
+        yield from self.children.values()
+
+    def floor(self, mono: float) -> float:
+        """Return the least S / weight of its busy members; 0 if there are none."""
+        listed = self._floor
+        while listed:
+            level, _, member = listed[0]
+            now = member.level(mono)
+            if not member.busy or member.parent is not self:
+                member.listed = False
+                heappop(listed)
+            elif now > level:
+                heapreplace(listed, (now, member.order, member))
+            else:
+                return level
+        return 0.0
+
+    def admit(self, member: Member, mono: float) -> None:
+        """A member becomes busy: what it did not use while it was idle is not kept for it."""
+        floor = self.floor(mono) * member.weight
+        member.pass_time(mono)
+        if member.used < floor:
+            member.used = floor
+        member.busy = True
+        if not member.listed:
+            member.listed = True
+            heappush(self._floor, (member.level(mono), member.order, member))
 
 
 class Tree:
-    """All queues, and the choice among them."""
+    """All queues, and the choice among them. `mono` is the time of the last event or plan."""
 
     def __init__(self) -> None:
-        self.root = Queue("", None)
+        self._made = 0
+        self.root = Queue("", None, 0)
         self.queues: dict[str, Queue] = {"": self.root}
-        self.version = 0  # rises whenever something may have become possible
+        self.takers: dict[Taker, int] = {}  # → how many workers of this kind there are
+        self.keeping: set[Queue] = set()  # that do not lend their assured slots
+        self.mono = 0.0
+        self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
+        self._turn_seconds = 0.0  # what a slot is held for on average
+        self._turns_learnt = 0
+        self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
+        self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
+        self._turns = 0
         self._timers: list[tuple[int, str]] = []
-        self._armed: dict[str, int] = {}  # queue → the time its timer stands at
+        self._armed: dict[str, int] = {}  # queue → the wall time its timer stands at
+        self._openings: list[tuple[float, int, Queue]] = []  # when a bucket has a token again
         self._seen = 0  # the wall time at the last plan
 
     # --- finding ---------------------------------------------------------------------------------
@@ -75,15 +147,27 @@ class Tree:
         if queue is None:
             above, _, name = path.rpartition("/")
             parent = self.grow(above) if above else self.root
-            queue = self.queues[path] = parent.children[name] = Queue(path, parent)
+            self._made += 1
+            queue = self.queues[path] = parent.children[name] = Queue(path, parent, self._made)
+            self.counts_seconds |= queue.own.by_seconds
         return queue
 
     def prune(self, queue: Queue) -> None:
         """Take an empty queue without children out of the tree."""
         if queue.parent is not None:
-            queue.parent.ring.pop(queue, None)
+            for ring in queue.parent.rings.values():
+                ring.drop(queue)
+            queue.busy = False
+            self.keeping.discard(queue)
             del queue.parent.children[queue.path.rpartition("/")[2]]
             del self.queues[queue.path]
+
+    def ungrow(self, queue: Queue) -> None:
+        """Take a queue out again that was only looked at, and those above it that were made for it."""
+        for above in list(queue.path_up()):
+            if above.known or above.children or above.waiting or above.in_use:
+                return
+            self.prune(above)
 
     def kills(self, queue: Queue) -> bool:
         """Say whether code of this queue is to be ended when its worker loses the lease."""
@@ -91,6 +175,32 @@ class Tree:
             if above.settings.on_lease_lost is not None:
                 return above.settings.on_lease_lost == "kill"
         return False
+
+    def is_rated(self, queue: Queue) -> bool:
+        """Say whether starts of this queue are counted by a bucket: such jobs begin one by one."""
+        return any(above.bucket is not None for above in queue.path_up())
+
+    # --- kinds of workers --------------------------------------------------------------------------
+    def welcome(self, taker: Taker) -> None:
+        """A worker of this kind is there from now on."""
+        count = self.takers.get(taker, 0)
+        self.takers[taker] = count + 1
+        if not count:
+            for queue in self.queues.values():
+                if queue.shapes:
+                    self._look(queue)
+
+    def dismiss(self, taker: Taker) -> None:
+        """A worker of this kind is gone."""
+        self.takers[taker] -= 1
+        if not self.takers[taker]:
+            del self.takers[taker]
+            for queue in self.queues.values():
+                queue.rings.pop(taker, None)
+            for queue in self.queues.values():
+                if taker in queue.takers:
+                    queue.takers -= {taker}
+                    self._refresh(queue)
 
     # --- waiting jobs ----------------------------------------------------------------------------
     def put(self, arrival: Arrival, now: int) -> Queue:
@@ -101,10 +211,10 @@ class Tree:
         while above is not None:
             above.waiting += 1
             above = above.parent
-        if arrival.place <= now:
-            self._wake(queue)
-        else:
+        if arrival.place > now:
             self._arm(queue, arrival.place)
+        elif arrival.shape not in queue.shapes:
+            self._rest(queue, now)
         return queue
 
     def remove(self, arrival: Arrival, now: int) -> bool:
@@ -117,73 +227,103 @@ class Tree:
         self._rest(queue, now)
         return True
 
-    def choose(
-        self, fits: Callable[[Shape], bool], attached: Callable[[str], bool], now: int
-    ) -> tuple[Queue, Offer] | None:
-        """Name the next job for a worker, or None; changes nothing."""
-        return self._choose(self.root, fits, attached, now) if self.root.open else None
+    def choose(self, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
+        """Name the next job for a worker of this kind, or None; changes nothing."""
+        return self._descend(self.root, taker, now)
 
-    def take(self, queue: Queue, offer: Offer, most: int, now: int) -> tuple[list[int], list[int]]:
+    def choose_kept(self, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
+        """Name the next job among those for which slots are kept (`lend: false`), or None."""
+        owed = [
+            queue
+            for queue in self.keeping
+            if queue.held < queue.assured and all(_is_member(node, taker) for node in queue.path_up())
+        ]
+        if not owed:
+            return None
+        first = min(owed, key=lambda queue: (queue.held / queue.assured, queue.served, queue.order))
+        return self._descend(first, taker, now)
+
+    def take(self, queue: Queue, offer: Offer, most: int, size: int, now: int) -> Served:
         """Begin the offered job: it leaves its line and counts against every limit above it.
 
-        As long as nobody else has a turn, those behind it may begin with it, up to *most* in all. Returns
-        jobs and places.
+        Those behind it that would be its queue's next may begin with it, up to *most* in all: a turn is what
+        one slot takes at a time. Each holds *size* units.
         """
         if most > 1:
-            most = self._room(queue, most)
-        jobs, places, behind = queue.own.take(offer, most, now)
-        count = len(jobs)
-        member: Queue = queue
+            most = _room(queue, most)
+        served = queue.own.take(offer, most, now)
+        count = len(served.jobs)
+        self._turns += 1
+        self._charge(queue.line, count * size)
         above: Queue | None = queue
-        shut = False
         while above is not None:
             above.waiting -= count
             above.in_use += count
-            limit = above.settings.limit
-            if limit is not None and above.in_use >= limit:
-                shut = True
-            ring = above.ring
-            if len(ring) > 1 and member in ring:
-                del ring[member]  # who was served goes to the end
-                ring[member] = None
-            member, above = above, above.parent
-        if behind is None or behind > now:
-            self._rest(queue, now)
-        if shut:
-            self._settle(queue)
-        return jobs, places
+            if above.bucket is not None:
+                above.bucket.take(count, self.mono)
+                self._await_token(above)
+            self._charge(above, count * size)
+            above = above.parent
+        if not served.more:
+            self._rest(queue, now, refresh=False)
+        self._refresh(queue)
+        return served
 
     # --- slots -----------------------------------------------------------------------------------
-    def hold(self, queue: Queue) -> None:
-        """Count an attempt that a new leader found running."""
-        for above in queue.path_up():
-            above.in_use += 1
-        self._settle(queue)
+    def hold(self, queue: Queue, count: int, size: int) -> None:
+        """Count attempts that a new leader found running, or more units of those that run (*count* 0)."""
+        self._weigh(queue, count, size)
 
-    def release(self, queue: Queue, count: int = 1) -> None:
-        """Attempts ended: give their places under every limit back."""
-        above: Queue | None = queue
-        was_shut = False
-        while above is not None:
-            limit = above.settings.limit
-            if limit is not None and above.in_use >= limit:
-                was_shut = True
-            above.in_use -= count
-            above = above.parent
-        self.version += 1
-        if was_shut:
-            self._settle(queue)
+    def release(self, queue: Queue, count: int, size: int) -> None:
+        """Attempts ended: give their places under every limit back, and the *size* units they held."""
+        self._weigh(queue, -count, -size)
+
+    def learn(self, seconds: float) -> None:
+        """A turn was over after so long: what others hold now may be expected to take about as long.
+
+        If much more were counted beforehand, those with a small weight would be given too much at first.
+        """
+        self._turns_learnt += 1
+        self._turn_seconds += (seconds - self._turn_seconds) * max(1 / self._turns_learnt, 0.02)
+        if not self.ahead / 3 < self._turn_seconds < self.ahead * 3:
+            ahead = min(max(self._turn_seconds, LEAST_AHEAD), MOST_AHEAD)
+            if ahead != self.ahead:
+                self.ahead = ahead
+                for queue in self.queues.values():
+                    for ring in queue.rings.values():
+                        ring.note_anew(self.mono, ahead)
+
+    def _weigh(self, queue: Queue, count: int, size: int) -> None:
+        mono = self.mono
+        for member in (queue.line, *queue.path_up()):
+            member.pass_time(mono)
+            member.held += size
+            member.version += 1
+        for above in queue.path_up():
+            above.in_use += count
+        self._refresh(queue)
+
+    def _charge(self, member: Member, size: int) -> None:
+        member.pass_time(self.mono)
+        member.held += size
+        member.served = self._turns
+        member.version += 1
 
     # --- settings and time -----------------------------------------------------------------------
     def set(self, queue: Queue, settings: QueueSettings, now: int) -> None:
         """Change a queue's settings; they hold from the next choice on."""
-        queue.settings = settings
+        before, queue.settings = queue.settings, settings
+        queue.reweigh(settings.weight, self.mono)
+        queue.priority, queue.assured = settings.priority, (settings.assured or 0) * SLOT
+        queue.version += 1
+        (self.keeping.discard if settings.lend or not settings.assured else self.keeping.add)(queue)
+        if (settings.rate, settings.burst) != (before.rate, before.burst):
+            self._set_rate(queue)
         self._adopt(queue, now)
-        self._settle(queue)
-        self.version += 1
+        self._refresh(queue)
 
     def pass_time(self, now: int) -> None:
-        """Open the queues whose jobs have become due."""
+        """Open the queues whose jobs have become due, or that have a token again."""
         if now < self._seen:  # the wall clock was set back: what was due may not be so any more
             for known in list(self.queues.values()):
                 self._rest(known, now)
@@ -196,63 +336,80 @@ class Tree:
             queue = self.queues.get(path)
             if queue is not None:
                 self._rest(queue, now)
+        while self._openings and self._openings[0][0] <= self.mono:
+            *_, queue = heappop(self._openings)
+            if queue.bucket is not None:
+                self._refresh(queue)
+                self._await_token(queue)
 
     def next_due(self) -> int | None:
-        """Return when the next job becomes due that is not yet."""
+        """Return the wall time at which the next job becomes due that is not yet."""
         return self._timers[0][0] if self._timers else None
 
-    # --- inside ----------------------------------------------------------------------------------
-    def _choose(
-        self, queue: Queue, fits: Callable[[Shape], bool], attached: Callable[[str], bool], now: int
-    ) -> tuple[Queue, Offer] | None:
-        for member in queue.ring:
-            if member is not queue:
-                found = self._choose(member, fits, attached, now)
-                if found is not None:
-                    return found
-            elif attached(queue.path):
-                offer = queue.own.offer(fits, now)
-                if offer is not None:
-                    return queue, offer
-        return None
+    def next_token(self) -> float | None:
+        """Return the monotonic time at which the next bucket has a token again."""
+        return self._openings[0][0] if self._openings else None
 
-    def _room(self, queue: Queue, most: int) -> int:
-        """Return how many jobs of *queue* may begin before somebody else has a turn or a limit is met."""
-        for above in queue.path_up():
-            if len(above.ring) > 1:
-                return 1
-            limit = above.settings.limit
-            if limit is not None:
-                most = min(most, limit - above.in_use)
-        return max(most, 1)
+    # --- inside: choosing ------------------------------------------------------------------------
+    def _descend(self, queue: Queue, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
+        mono = self.mono
+        while True:
+            ring = queue.rings.get(taker)
+            member = ring.best(mono, self.ahead) if ring is not None else None
+            if member is None:
+                return None
+            if isinstance(member, Queue):
+                queue = member
+                continue
+            offer = queue.own.offer(taker.fits, now)
+            if offer is None:
+                raise AssertionError(f"queue {queue.path!r} has nothing to offer, but stands in the ring")
+            return queue, offer
 
-    def _wake(self, queue: Queue) -> None:
-        """Something due waits in *queue*: it belongs into the rings above, as far as they are open."""
-        self.version += 1
-        if queue not in queue.ring:
-            queue.ring[queue] = None
-            self._settle(queue)
-
-    def _settle(self, queue: Queue) -> None:
-        """See to it that a queue, and each above it, is in its parent's ring just if it is open."""
-        below = queue
-        while below.parent is not None:
-            if below.open:
-                below.parent.ring.setdefault(below)
-            else:
-                below.parent.ring.pop(below, None)
-            below = below.parent
-
-    def _rest(self, queue: Queue, now: int) -> None:
-        """Look again whether anything in *queue* is due; arm its timer for what is not."""
-        if queue.own.due(now):
-            self._wake(queue)
-        elif queue in queue.ring:
-            del queue.ring[queue]
-            self._settle(queue)
+    # --- inside: who can begin something -----------------------------------------------------------
+    def _rest(self, queue: Queue, now: int, refresh: bool = True) -> None:
+        """Look again which of a queue's own jobs are due; arm its timer for what is not."""
+        queue.shapes = queue.own.shapes(now)
         upcoming = queue.own.next_due(now)
         if upcoming is not None:
             self._arm(queue, upcoming)
+        self._look(queue, refresh)
+
+    def _look(self, queue: Queue, refresh: bool = True) -> None:
+        """Look again which kinds of workers could begin one of a queue's own jobs."""
+        takers = frozenset(
+            taker
+            for taker in self.takers
+            if taker.attached(queue.path) and any(taker.fits(shape) for shape in queue.shapes)
+        )
+        if takers != queue.takers:
+            queue.takers = takers
+            if refresh:
+                self._refresh(queue)
+
+    def _refresh(self, queue: Queue) -> None:
+        """See to it that a queue's line, and each queue above, stands in its parent's rings as it should."""
+        below: Member = queue.line
+        able: Collection[Taker] = queue.takers
+        mono = self.mono
+        while (above := below.parent) is not None:
+            if not below.busy and (able or below.held):
+                above.admit(below, mono)
+            elif below.busy and not able and not below.held:
+                below.busy = False
+            owes = below.held < below.assured
+            for taker in self.takers:
+                ring = above.rings.get(taker)
+                if taker in able:
+                    if ring is None:
+                        ring = above.rings[taker] = Ring()
+                    ring.put(below, owes or _owes_below(below, taker), mono, self.ahead)
+                elif ring is not None:
+                    ring.drop(below)
+            able = (
+                [taker for taker, ring in above.rings.items() if ring.members] if above.is_open(mono) else ()
+            )
+            below = above
 
     def _arm(self, queue: Queue, when: int) -> None:
         standing = self._armed.get(queue.path)
@@ -260,15 +417,66 @@ class Tree:
             self._armed[queue.path] = when
             heappush(self._timers, (when, queue.path))
 
+    # --- inside: settings ------------------------------------------------------------------------
+    def _set_rate(self, queue: Queue) -> None:
+        """Give a queue a bucket, full unless this leader is new; one that had tokens keeps them."""
+        settings, old = queue.settings, queue.bucket
+        queue.bucket = None
+        if settings.rate is not None:
+            rate = parse_rate(settings.rate)
+            burst = settings.burst or default_burst(rate)
+            tokens = min(old.level(self.mono), burst) if old is not None else 0.0 if self.fresh else burst
+            queue.bucket = Bucket(rate, burst, tokens, self.mono)
+            self._await_token(queue)
+
+    def _await_token(self, queue: Queue) -> None:
+        bucket = queue.bucket
+        if bucket is not None and not bucket.is_open(self.mono):
+            heappush(self._openings, (bucket.opens_at(self.mono), queue.order, queue))
+
     def _adopt(self, queue: Queue, now: int) -> None:
         """Give *queue*, and those below it that inherit, the discipline that its settings name."""
-        name = queue.settings.discipline or (queue.parent.own.name if queue.parent else DEFAULT)
-        if name == queue.own.name:
+        name, settings = inherited_discipline(queue)
+        if settings.of_discipline() == queue.made_of:
             return
-        old, queue.own = queue.own, DISCIPLINES[name]()
+        old, queue.own = queue.own, make_discipline(name, settings)
+        queue.made_of = settings.of_discipline()
+        self.counts_seconds |= queue.own.by_seconds
         for arrival in old.drain():
             queue.own.put(arrival._replace(queue=queue.path))
         self._rest(queue, now)
         for child in queue.children.values():
             if child.settings.discipline is None:
                 self._adopt(child, now)
+
+
+def inherited_discipline(queue: Queue) -> tuple[str, QueueSettings]:
+    """Return the name of the discipline that holds at a queue, and the settings that name it."""
+    for above in queue.path_up():
+        if above.settings.discipline is not None:
+            return above.settings.discipline, above.settings
+    return DEFAULT, QueueSettings()
+
+
+def _owes_below(member: Member, taker: Taker) -> bool:
+    if not isinstance(member, Queue):
+        return False
+    ring = member.rings.get(taker)
+    return ring is not None and ring.owing > 0
+
+
+def _is_member(queue: Queue, taker: Taker) -> bool:
+    if queue.parent is None:
+        return True
+    ring = queue.parent.rings.get(taker)
+    return ring is not None and queue in ring.members
+
+
+def _room(queue: Queue, most: int) -> int:
+    """Return how many jobs of *queue* may begin before a limit is met."""
+    for above in queue.path_up():
+        if above.settings.limit is not None:
+            most = min(most, above.settings.limit - above.in_use)
+        if above.bucket is not None:
+            return 1
+    return max(most, 1)

@@ -30,6 +30,8 @@ class Live:
     force = False
     kill = False  # its worker ends it before the lease can be taken
     found = False  # begun by an earlier leader, in what size is not known
+    flow: str | None = None
+    charged = 0.0  # seconds that its flow was charged for it, where flows are charged for seconds
 
     def __init__(
         self,
@@ -52,19 +54,20 @@ class Live:
         self.incarnation = worker.spec.incarnation
         self.size = size
         self.named_at = mono  # when its worker last named it, or it was begun
+        self.begun_at = mono
         self.bundle = bundle
 
     def arrival(self, place: int) -> Arrival:
         """Return the job as it would wait again at *place*."""
-        return Arrival(self.job, self.queue.path, None, self.priority, self.shape, place)
+        return Arrival(self.job, self.queue.path, self.flow, self.priority, self.shape, place)
 
 
 class Worker:
     """One life of one worker process, as long as its lease lasts."""
 
     __slots__ = (
-        "about", "attached", "connected", "draining", "free", "heard_at", "joined_at", "kind", "live",
-        "refusing", "spec",
+        "about", "attached", "connected", "draining", "free", "heard_at", "joined_at", "kind", "known",
+        "live", "refusing", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
@@ -73,12 +76,18 @@ class Worker:
         self.live: dict[int, Live] = {}
         self.free = 0  # units of slots
         self.attached: tuple[str, ...] | None = None  # queues a person gave it, over what it announces
+        self.known = False  # its kind counts in the tree
         self.connected = False
         self.draining = False
         self.refusing = False  # it handed back what it had not started: nothing more before its next beat
         self.heard_at = mono
         self.joined_at = 0
         self.about: dict[str, object] = {}
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether something may be begun on it."""
+        return self.connected and not self.draining and not self.refusing and self.free > 0
 
 
 @dataclass(slots=True)
@@ -107,12 +116,14 @@ class World:
     workers: dict[str, Worker] = field(default_factory=dict)  # by incarnation
     live: dict[int, Live] = field(default_factory=dict)  # by job
     kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
-    estimates: Estimates = field(default_factory=Estimates)
+    estimates: Estimates = field(default_factory=Estimates)  # by task
+    queue_estimates: Estimates = field(default_factory=Estimates)
     counts: Counts = field(default_factory=Counts)
     plan: Plan = field(default_factory=Plan)
     bundles: int = 0  # the number of the last bundle
     patient_until: float = 0.0  # no lease is judged before this: the leader is new or was late
     planned_at: float | None = None
+    charged_at: float = 0.0
     judged_at: float = 0.0  # leases are looked through a few times a beat, not at every plan
     recent: dict[int, tuple[int, str]] = field(default_factory=dict)  # ended attempts, newest half
     recent_before: dict[int, tuple[int, str]] = field(default_factory=dict)  # and the half before it
@@ -126,6 +137,45 @@ class World:
                 self.kinds = {class_key(w.spec): w.kind for w in self.workers.values()}
             kind = self.kinds[key] = WorkerClass(spec)
         return kind
+
+    def assign(self, worker: Worker, spec: WorkerSpec) -> None:
+        """Note what a worker is, for the choices to come."""
+        before, worker.spec, worker.kind = worker.kind, spec, self.kind_of(spec)
+        if worker.known and worker.kind is before:
+            return
+        for view in worker.kind.views:
+            self.tree.welcome(view)
+        self.dismiss(worker, before)
+        worker.known = True
+
+    def dismiss(self, worker: Worker, kind: WorkerClass) -> None:
+        """A worker is not of this kind any more."""
+        if worker.known:
+            for view in kind.views:
+                self.tree.dismiss(view)
+        worker.known = False
+
+    def charge(self, begun: Sequence[Live]) -> None:
+        """Charge the flow of attempts that begin with what they are expected to take."""
+        first = begun[0]
+        estimate = self.estimates.find(first.shape.task) or self.queue_estimates.find(first.queue.path) or 1.0
+        for live in begun:
+            live.charged = estimate
+        first.queue.own.charge(first.flow, estimate * len(begun))
+
+    def charge_overruns(self, mono: float) -> None:
+        """Every second, charge flows for attempts that run longer than was expected."""
+        if not self.tree.counts_seconds or mono < self.charged_at + 1.0:
+            return
+        self.charged_at = mono
+        for live in self.live.values():
+            if live.queue.own.by_seconds and mono - live.begun_at > live.charged:
+                self.settle_charge(live, mono - live.begun_at)
+
+    def settle_charge(self, live: Live, seconds: float) -> None:
+        """Charge an attempt's flow with what it really took (so far)."""
+        live.queue.own.charge(live.flow, seconds - live.charged)
+        live.charged = seconds
 
     def acks(self, incarnation: str) -> Acks:
         """Return the acknowledgements that go to one worker with this plan."""
@@ -155,4 +205,6 @@ class World:
         del self.live[live.job]
         del live.worker.live[live.job]
         live.worker.free += live.size
-        self.tree.release(live.queue)
+        if live.queue.own.by_seconds:
+            self.settle_charge(live, self.tree.mono - live.begun_at)
+        self.tree.release(live.queue, 1, live.size)

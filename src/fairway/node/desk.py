@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fairway.clock import moment, wall
 from fairway.core import events as happened
 from fairway.core import explain as explaining
-from fairway.core.disciplines import DISCIPLINES
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import SLOT, Arrival, shape_of
 from fairway.core.plan import Reply
@@ -215,12 +214,6 @@ class NodeDesk:
         return await _ask_leader(self._leader().look(read))
 
     async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
-        discipline = changes.get("discipline")
-        if discipline is not None and discipline not in DISCIPLINES:
-            known = ", ".join(sorted(DISCIPLINES))
-            raise InvalidRequest(
-                f"there is no discipline {str(discipline)[:64]!r}; there are {known}", field="discipline"
-            )
         engine = self._leader()
         await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
         return await _ask_leader(engine.look(lambda world: _show_queue(world.tree.grow(path), wall())))
@@ -360,6 +353,8 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
 
 def _problem(reply: Reply) -> Exception:
     code, detail = reply.error or ("conflict", "")
+    if code == "invalid":
+        return InvalidRequest(detail, field=reply.field)
     return NotFound(detail, code=code) if code == "not_found" else Conflict(detail, code=code)
 
 
@@ -397,7 +392,7 @@ def _show_queue(queue: Queue, now: int) -> QueueView:
         scheduled=queue.waiting - due,
         running=queue.in_use,
         oldest_wait=max(now - oldest, 0) / 1e6 if oldest is not None and oldest <= now else None,
-        limited_by=explaining.limited_by(queue) if queue.waiting else None,
+        limited_by=explaining.limited_by(queue, moment().mono) if queue.waiting else None,
     )
 
 

@@ -7,6 +7,17 @@ from collections.abc import Callable
 from fairway.core.discipline import Discipline
 from fairway.core.disciplines.fifo import Fifo
 from fairway.core.disciplines.priority import Priority
+from fairway.core.disciplines.sfq import Sfq
+from fairway.core.model import QueueSettings
 
 DEFAULT = Priority.name
-DISCIPLINES: dict[str, Callable[[], Discipline]] = {Priority.name: Priority, Fifo.name: Fifo}
+DISCIPLINES: dict[str, Callable[[QueueSettings], Discipline]] = {
+    Priority.name: Priority,
+    Fifo.name: Fifo,
+    Sfq.name: Sfq,
+}
+
+
+def make_discipline(name: str, settings: QueueSettings) -> Discipline:
+    """Make the discipline of that name; one that is not known here (any more) is served as the default."""
+    return DISCIPLINES.get(name, DISCIPLINES[DEFAULT])(settings)

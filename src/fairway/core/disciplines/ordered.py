@@ -6,14 +6,38 @@ disciplines differ in one thing: whether a job's priority ranks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import merge
 
 from fairway.core.discipline import Offer, Served
 from fairway.core.lines import Line
-from fairway.core.model import Arrival, Shape
+from fairway.core.model import Arrival, QueueSettings, Shape
 
 Key = tuple[Shape, int]
+
+
+class FlowNames:
+    """The flows of a queue by small numbers; 0 is none. Kept, though nobody is served by them here: the
+    queue may get a discipline that does."""
+
+    def __init__(self) -> None:
+        self._names: list[str | None] = [None]
+        self._tags: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def tag(self, name: str) -> int:
+        """Return the number of a flow."""
+        found = self._tags.get(name)
+        if found is None:
+            found = self._tags[name] = len(self._names)
+            self._names.append(name)
+        return found
+
+    def name(self, tag: int) -> str | None:
+        """Return the flow of a number."""
+        return self._names[tag]
 
 
 class Ordered:
@@ -21,10 +45,12 @@ class Ordered:
 
     name = ""
     by_priority = False
+    by_seconds = False
 
-    def __init__(self) -> None:
+    def __init__(self, settings: QueueSettings) -> None:
         self._lines: dict[Key, Line] = {}
         self._count = 0
+        self._flows = FlowNames()
 
     def rank(self, priority: int) -> int:
         """Return the rank of a priority; the least rank is served first."""
@@ -38,7 +64,7 @@ class Ordered:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Line()
-        line.put(arrival.place, arrival.job)
+        line.put(arrival.place, arrival.job, self._flows.tag(arrival.flow) if arrival.flow is not None else 0)
         self._count += 1
 
     def remove(self, arrival: Arrival) -> bool:
@@ -55,7 +81,7 @@ class Ordered:
             place, job = line.first()
             if place > now or not fits(shape):
                 return None
-            return Offer(job, shape, priority, None, place, line)
+            return Offer(job, shape, priority, self._flows.name(line.first_tag()), place, line)
         best: tuple[int, int, int] | None = None
         chosen: Key | None = None
         for key, line in self._lines.items():
@@ -66,21 +92,26 @@ class Ordered:
                     best, chosen = standing, key
         if best is None or chosen is None:
             return None
-        return Offer(best[2], chosen[0], chosen[1], None, best[1], self._lines[chosen])
+        line = self._lines[chosen]
+        return Offer(best[2], chosen[0], chosen[1], self._flows.name(line.first_tag()), best[1], line)
 
     def take(self, offer: Offer, most: int, now: int) -> Served:
         key = (offer.shape, offer.priority)
         line = self._lines[key]
         # Where there are several lines, the next job may stand in another.
-        jobs, places = line.pop(most if len(self._lines) == 1 else 1, now)
+        jobs, places, tags = line.pop(most if len(self._lines) == 1 else 1, now)
         self._count -= len(jobs)
+        flows = [self._flows.name(tag) for tag in tags] if len(self._flows) else None
         if line:
-            return Served(jobs, places, line.first_place())
+            return Served(jobs, places, line.first_place() <= now, flows)
         del self._lines[key]
-        return Served(jobs, places, None)
+        return Served(jobs, places, False, flows)
 
-    def due(self, now: int) -> bool:
-        return any(line.first_place() <= now for line in self._lines.values())
+    def charge(self, flow: str | None, seconds: float) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
+    def shapes(self, now: int) -> Collection[Shape]:
+        return {shape for (shape, _), line in self._lines.items() if line.first_place() <= now}
 
     def next_due(self, now: int) -> int | None:
         # A line whose front is due says nothing of what stands behind it: whoever takes the front asks again.
@@ -118,8 +149,8 @@ class Ordered:
     def drain(self) -> Iterator[Arrival]:
         lines, self._lines, self._count = self._lines, {}, 0
         for (shape, priority), line in lines.items():
-            for place, job in line:
-                yield Arrival(job, "", None, priority, shape, place)
+            for place, job, tag in line.tagged():
+                yield Arrival(job, "", self._flows.name(tag), priority, shape, place)
 
     def _due(self, key: Key, line: Line, now: int) -> Iterator[tuple[int, int, int]]:
         rank = self.rank(key[1])

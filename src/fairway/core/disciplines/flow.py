@@ -1,0 +1,113 @@
+"""What takes a turn in a fair queue: one flow, or the flows that were hashed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+from typing import NamedTuple
+
+from fairway.core.lines import Line
+from fairway.core.model import Arrival, Shape
+
+
+class Key(NamedTuple):
+    """What the jobs of one line have in common."""
+
+    shape: Shape
+    priority: int
+    flow: str | None
+
+
+class Flow:
+    """Jobs that share one turn, higher priority first, then by place. Owned by one discipline."""
+
+    __slots__ = ("armed", "count", "credit", "lines", "order", "served", "shapes", "turn", "used", "weight")
+
+    def __init__(self, order: int, weight: float) -> None:
+        self.order = order
+        self.weight = weight
+        self.lines: dict[Key, Line] = {}
+        self.count = 0
+        self.armed: int | None = None  # when it is to be looked at because something becomes due
+        self.shapes: frozenset[Shape] = frozenset()  # of which a job is due
+        self.turn = 0  # its place in the ring
+        self.credit = 0.0  # what it may still begin in this turn
+        self.used = 0.0  # V: what it has had, by its weight
+        self.served = 0
+
+    def put(self, arrival: Arrival) -> None:
+        """Let a job wait here."""
+        key = key_of(arrival)
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = Line()
+        line.put(arrival.place, arrival.job)
+        self.count += 1
+
+    def remove(self, arrival: Arrival) -> bool:
+        """Take a job out; False if it does not stand here at that place."""
+        key = key_of(arrival)
+        line = self.lines.get(key)
+        if line is None or not line.remove(arrival.place, arrival.job):
+            return False
+        self.count -= 1
+        if not line:
+            del self.lines[key]
+        return True
+
+    def pop(self, key: Key, most: int, now: int) -> tuple[list[int], list[int]]:
+        """Take the first jobs of a line; more than one only if no other line could come between."""
+        line = self.lines[key]
+        jobs, places, _ = line.pop(most if len(self.lines) == 1 else 1, now)
+        self.count -= len(jobs)
+        if not line:
+            del self.lines[key]
+        return jobs, places
+
+    def due_shapes(self, now: int) -> frozenset[Shape]:
+        """Return the shapes of which a job is due."""
+        return frozenset(key.shape for key, line in self.lines.items() if line.first_place() <= now)
+
+    def next_due(self, now: int) -> int | None:
+        """Return when the next line becomes due of which no job is."""
+        fronts = (line.first_place() for line in self.lines.values())
+        return min((place for place in fronts if place > now), default=None)
+
+    def first(self, fits: Callable[[Shape], bool], now: int) -> tuple[Key, int, int] | None:
+        """Return line, place and job of the next due job among the shapes that fit."""
+        best: tuple[int, int, int] | None = None
+        chosen: Key | None = None
+        for key, line in self.lines.items():
+            place, job = line.first()
+            if place <= now and fits(key.shape):
+                standing = (-key.priority, place, job)
+                if best is None or standing < best:
+                    best, chosen = standing, key
+        return None if best is None or chosen is None else (chosen, best[1], best[2])
+
+    def oldest(self) -> int:
+        """Return the least place of a job here."""
+        return min(line.first_place() for line in self.lines.values())
+
+    def due_jobs(self, now: int) -> Iterator[int]:
+        """Yield the due jobs in the order in which they would be served."""
+
+        def ranked(key: Key, line: Line) -> Iterator[tuple[int, int, int]]:
+            for place, job in line:
+                if place > now:
+                    return
+                yield -key.priority, place, job
+
+        for *_, job in merge(*(ranked(key, line) for key, line in self.lines.items())):
+            yield job
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Yield every job here."""
+        for key, line in self.lines.items():
+            for place, job in line:
+                yield Arrival(job, "", key.flow, key.priority, key.shape, place)
+
+
+def key_of(arrival: Arrival) -> Key:
+    """Return the line a job belongs to."""
+    return Key(arrival.shape, arrival.priority, arrival.flow)

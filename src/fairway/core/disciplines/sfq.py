@@ -1,0 +1,349 @@
+"""Stochastic fair queueing: flows take turns, so that nobody's flood makes another wait.
+
+`charge: jobs` is deficit round robin. Flows with due jobs stand in a ring; the one whose turn it is begins
+jobs while it has credit, then goes to the end and gets its quantum, by its weight. A flow that has nothing
+left leaves, its credit and its debt forgotten; one that comes joins at the end with one quantum.
+
+`charge: seconds` is virtual time. The flow that has had least, by its weight, is next; ties go to the one
+served longest ago. One that comes back is put level with the least of those that are there.
+
+For each shape there is a heap of the flows that have such a job due, by their standing: a flow none of whose
+jobs fit a worker is not looked at, and a turn costs O(log flows). What was noted before a flow's standing
+changed is void. Standings are soft: a new leader starts them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator
+from copy import copy
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+from math import ceil
+
+from fairway.core.discipline import Offer, Served
+from fairway.core.disciplines.flow import Flow, Key, key_of
+from fairway.core.lines import Line
+from fairway.core.model import Arrival, QueueSettings, Shape
+
+MICRO = 1_000_000
+LEAST_WEIGHT = 0.01
+NOTHING = 1e-9  # of a credit
+MOST_AWAY = 10_000  # flows that are away and whose V is kept
+
+#: What decides (turn, or V and last service), then the flow's order, and the flow.
+Note = tuple[float, int, int, Flow]
+
+
+class Sfq:
+    """Flows take turns."""
+
+    name = "sfq"
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.by_seconds = settings.charge == "seconds"
+        self._quantum = settings.quantum
+        self._weights = settings.flow_weights or {}
+        self._divisor = settings.divisor
+        self._perturb = int((settings.perturb or 0.0) * MICRO) if settings.divisor else 0
+        self._seed = 0  # the period of the perturbation we are in
+        self._flows: dict[Hashable, Flow] = {}
+        self._rings: dict[Shape, list[Note]] = {}
+        self._active: dict[Shape, int] = {}  # how many flows have such a job due
+        self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
+        self._levels: list[Note] = []  # V of the flows with due jobs
+        self._away: dict[Hashable, float] = {}  # V of flows that are not here
+        self._count = 0
+        self._turns = 0
+        self._made = 0
+        self._seen = 0
+
+    # --- jobs come and go ----------------------------------------------------------------------------
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, arrival: Arrival) -> None:
+        flow = self._grow(arrival.flow)
+        flow.put(arrival)
+        self._count += 1
+        if arrival.place > self._seen:
+            self._arm(flow, arrival.place)
+        elif arrival.shape not in flow.shapes:
+            self._look(flow)
+
+    def remove(self, arrival: Arrival) -> bool:
+        flow = self._flows.get(self._name(arrival.flow))
+        if flow is None or not flow.remove(arrival):
+            return False
+        self._count -= 1
+        self._look(flow)
+        self._leave(arrival.flow, flow)
+        return True
+
+    def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
+        self._pass_time(now)
+        flow = self._next(fits)
+        found = flow.first(fits, now) if flow is not None else None
+        if found is None:
+            return None
+        (shape, priority, name), place, job = found
+        return Offer(job, shape, priority, name, place, flow)
+
+    def take(self, offer: Offer, most: int, now: int) -> Served:
+        flow = offer.line
+        assert isinstance(flow, Flow)
+        allowed = most if self.by_seconds else min(most, ceil(flow.credit * self._jobs(most) - NOTHING))
+        jobs, places = flow.pop(Key(offer.shape, offer.priority, offer.flow), max(allowed, 1), now)
+        self._count -= len(jobs)
+        self._turns += 1
+        flow.served = self._turns
+        if not self.by_seconds:
+            flow.credit -= len(jobs) / self._jobs(most)
+            if flow.credit <= NOTHING:
+                self._to_the_end(flow)
+        self._look(flow)
+        self._note(flow)
+        self._leave(offer.flow, flow)
+        return Served(jobs, places, self._active.get(offer.shape, 0) > 0)
+
+    def charge(self, flow: str | None, seconds: float) -> None:
+        name = self._name(flow)
+        found = self._flows.get(name)
+        if found is not None:
+            found.used += seconds / found.weight
+            self._note(found)
+        else:
+            self._away[name] = self._away.get(name, 0.0) + seconds / self._weight(flow)
+            self._forget_old()
+
+    def drain(self) -> Iterator[Arrival]:
+        flows, self._flows, self._count = self._flows, {}, 0
+        self._rings, self._active, self._waits, self._levels = {}, {}, [], []
+        for flow in flows.values():
+            yield from flow.arrivals()
+
+    # --- looking -------------------------------------------------------------------------------------
+    def shapes(self, now: int) -> Collection[Shape]:
+        self._pass_time(now)
+        return {shape for shape, count in self._active.items() if count}
+
+    def next_due(self, now: int) -> int | None:
+        self._pass_time(now)
+        due = self._waits[0][0] if self._waits else None
+        if self._perturb and self._flows:
+            again = (now // self._perturb + 1) * self._perturb
+            due = again if due is None else min(due, again)
+        return due
+
+    def due_count(self, now: int) -> int:
+        return sum(line.count_until(now) for flow in self._flows.values() for line in flow.lines.values())
+
+    def holds(self, arrival: Arrival) -> bool:
+        flow = self._flows.get(self._name(arrival.flow))
+        line: Line | None = flow.lines.get(key_of(arrival)) if flow is not None else None
+        return line is not None and line.holds(arrival.place, arrival.job)
+
+    def ahead(self, arrival: Arrival, now: int) -> int:
+        for number, job in enumerate(self.order(now, 1001)):
+            if job == arrival.job:
+                return number
+        return min(self.due_count(now), 1001)
+
+    def order(self, now: int, most: int) -> Iterator[int]:
+        """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
+        self._pass_time(now)
+        turns, served = self._turns, max((flow.served for flow in self._flows.values()), default=0)
+        ghosts = [(flow, copy(flow), flow.due_jobs(now)) for flow in self._flows.values() if flow.shapes]
+        ring = [(*self._standing(ghost), number) for number, (_, ghost, _) in enumerate(ghosts)]
+        heapify(ring)
+        while ring and most:
+            number = heappop(ring)[-1]
+            _, ghost, jobs = ghosts[number]
+            if not self.by_seconds and ghost.credit <= NOTHING:
+                turns += 1
+                ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
+            elif (job := next(jobs, None)) is not None:
+                yield job
+                most -= 1
+                turns += 1
+                served += 1
+                ghost.served = served
+                if self.by_seconds:
+                    ghost.used += 1.0 / ghost.weight
+                else:
+                    ghost.credit -= 1.0 / self._jobs(1)
+                    if ghost.credit <= NOTHING:
+                        ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
+            else:
+                continue
+            heappush(ring, (*self._standing(ghost), number))
+
+    def oldest(self) -> int | None:
+        return min((flow.oldest() for flow in self._flows.values()), default=None)
+
+    # --- turns -----------------------------------------------------------------------------------------
+    def _next(self, fits: Callable[[Shape], bool]) -> Flow | None:
+        """Return the flow whose turn it is among those with a due job that fits."""
+        while True:
+            best: Note | None = None
+            for shape, ring in self._rings.items():
+                if self._active.get(shape) and fits(shape):
+                    note = self._top(ring, shape)
+                    if note is not None and (best is None or note[:3] < best[:3]):
+                        best = note
+            if best is None:
+                return None
+            flow = best[3]
+            if self.by_seconds or flow.credit > NOTHING:
+                return flow
+            self._to_the_end(flow)  # a light flow may have to pass several times
+            self._note(flow)
+
+    def _top(self, ring: list[Note], shape: Shape | None) -> Note | None:
+        """Return the first note that still holds; drop those before it."""
+        while ring:
+            note = ring[0]
+            flow = note[3]
+            here = shape in flow.shapes if shape is not None else bool(flow.shapes)
+            if here and note[:2] == self._standing(flow):
+                return note
+            heappop(ring)
+        return None
+
+    def _standing(self, flow: Flow) -> tuple[float, int]:
+        return (flow.used, flow.served) if self.by_seconds else (flow.turn, 0)
+
+    def _to_the_end(self, flow: Flow) -> None:
+        self._turns += 1
+        flow.turn = self._turns
+        flow.credit += self._due_credit(flow)
+
+    def _due_credit(self, flow: Flow) -> float:
+        return flow.weight
+
+    def _jobs(self, most: int) -> float:
+        """Return how many jobs make a quantum: as many as was set, else what one slot takes at a time."""
+        return float(self._quantum or most)
+
+    def _note(self, flow: Flow) -> None:
+        """Write a flow's standing down wherever it stands."""
+        note = (*self._standing(flow), flow.order, flow)
+        for shape in flow.shapes:
+            ring = self._rings.setdefault(shape, [])
+            heappush(ring, note)
+            if len(ring) > 4 * len(self._flows) + 64:
+                self._rings[shape] = self._tidied(ring, shape)
+        if self.by_seconds and flow.shapes:
+            heappush(self._levels, note)
+            if len(self._levels) > 4 * len(self._flows) + 64:
+                self._levels = self._tidied(self._levels, None)
+
+    def _tidied(self, ring: list[Note], shape: Shape | None) -> list[Note]:
+        def holds(note: Note) -> bool:
+            flow = note[3]
+            here = shape in flow.shapes if shape is not None else bool(flow.shapes)
+            return here and note[:2] == self._standing(flow)
+
+        left = list({note[3].order: note for note in ring if holds(note)}.values())
+        heapify(left)
+        return left
+
+    # --- who is due ------------------------------------------------------------------------------------
+    def _look(self, flow: Flow) -> None:
+        """See which shapes of a flow are due; let it join the ring, or leave it."""
+        before, now = flow.shapes, flow.due_shapes(self._seen)
+        upcoming = flow.next_due(self._seen)
+        if upcoming is not None:
+            self._arm(flow, upcoming)
+        if before == now:
+            return
+        for shape in now - before:
+            self._active[shape] = self._active.get(shape, 0) + 1
+        for shape in before - now:
+            self._active[shape] -= 1
+            if not self._active[shape]:
+                del self._active[shape]
+                del self._rings[shape]
+        if not before:
+            self._join(flow)
+        flow.shapes = now
+        self._note(flow)
+
+    def _arm(self, flow: Flow, when: int) -> None:
+        if flow.armed is None or when < flow.armed:
+            flow.armed = when
+            heappush(self._waits, (when, flow.order, flow))
+
+    def _join(self, flow: Flow) -> None:
+        if self.by_seconds:
+            least = self._top(self._levels, None)
+            flow.used = max(flow.used, least[0]) if least is not None else flow.used
+        else:
+            flow.credit = 0.0
+            self._to_the_end(flow)
+
+    def _pass_time(self, now: int) -> None:
+        """Let in what has become due; look at everything if the clock was set back."""
+        if now < self._seen:
+            self._seen, self._waits = now, []
+            for flow in self._flows.values():
+                flow.armed = None
+                self._look(flow)
+        self._seen = now
+        if self._perturb and now // self._perturb != self._seed:
+            self._seed = now // self._perturb
+            self._hash_anew()
+        waits = self._waits
+        while waits and waits[0][0] <= now:
+            when, _, flow = heappop(waits)
+            if flow.armed == when:
+                flow.armed = None
+                self._look(flow)
+
+    # --- which flow --------------------------------------------------------------------------------------
+    def _name(self, flow: str | None) -> Hashable:
+        if not self._divisor:
+            return flow
+        keyed = blake2b((flow or "").encode(), digest_size=8, key=self._seed.to_bytes(8, "big", signed=True))
+        return int.from_bytes(keyed.digest(), "big") % self._divisor
+
+    def _weight(self, flow: str | None) -> float:
+        return 1.0 if self._divisor else max(float(self._weights.get(flow or "", 1.0)), LEAST_WEIGHT)
+
+    def _grow(self, name: str | None) -> Flow:
+        line = self._name(name)
+        flow = self._flows.get(line)
+        if flow is None:
+            self._made += 1
+            flow = self._flows[line] = Flow(self._made, self._weight(name))
+            flow.used = self._away.pop(line, 0.0)
+        return flow
+
+    def _leave(self, name: str | None, flow: Flow) -> None:
+        """Forget a flow without jobs; where seconds count, what it has had is kept as long as it matters."""
+        if flow.count:
+            return
+        line = self._name(name)
+        self._flows.pop(line, None)
+        if self.by_seconds:
+            self._away[line] = flow.used
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Those that had less than everybody here would start level with them anyway."""
+        if len(self._away) > MOST_AWAY:
+            least = self._top(self._levels, None)
+            level = least[0] if least is not None else 0.0
+            self._away = {name: used for name, used in self._away.items() if used > level}
+
+    def _hash_anew(self) -> None:
+        """Put the lines of all flows together by a new seed; their order inside a flow stays."""
+        flows, self._flows = self._flows, {}
+        self._rings, self._active, self._levels = {}, {}, []
+        for old in sorted(flows.values(), key=lambda flow: self._standing(flow)):
+            for key, line in old.lines.items():
+                new = self._grow(key.flow)
+                new.lines[key] = line
+                new.count += len(line)
+        self._waits = []
+        for flow in self._flows.values():
+            self._look(flow)

@@ -1,0 +1,104 @@
+"""A queue's settings: read, shown, changed, and refused with the reason where they contradict each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+from fairway.core.disciplines import DISCIPLINES
+from fairway.core.model import QueueSettings
+from fairway.core.rates import parse_rate
+from fairway.core.tree import Queue
+
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(QueueSettings)}
+_CHARGES = ("jobs", "seconds")
+_OVERFLOWS = ("reject", "drop_newest", "drop_oldest")
+
+
+class Refusal(NamedTuple):
+    """Why settings cannot be: the field, and a sentence."""
+
+    field: str
+    reason: str
+
+
+def show_settings(settings: QueueSettings) -> dict[str, Any]:
+    """Return the settings that are set."""
+    return {
+        name: value for name, default in _DEFAULTS.items() if (value := getattr(settings, name)) != default
+    }
+
+
+def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
+    """Read settings as they were stored; what this version does not know is left alone."""
+    return QueueSettings(**{name: value for name, value in stored.items() if name in _DEFAULTS})
+
+
+def changed(base: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
+    """Return settings with changes made to them; None takes a setting away."""
+    return replace(
+        base, **{name: _DEFAULTS[name] if value is None else value for name, value in changes.items()}
+    )
+
+
+def why_refused(queue: Queue, new: QueueSettings) -> Refusal | None:
+    """Say what is wrong with settings for a queue, as the tree stands; None if nothing is."""
+    return _wrong_alone(new) or _wrong_in_tree(queue, new)
+
+
+def _wrong_alone(new: QueueSettings) -> Refusal | None:
+    """Look at settings by themselves."""
+    for name in ("limit", "assured"):
+        value = getattr(new, name)
+        if value is not None and value < 0:
+            return Refusal(name, f"{name} cannot be below 0")
+    for name in ("burst", "quantum", "depth", "capacity", "divisor"):
+        value = getattr(new, name)
+        if value is not None and value < 1:
+            return Refusal(name, f"{name} is at least 1")
+    if not (math.isfinite(new.weight) and new.weight > 0):
+        return Refusal("weight", f"weight lies above 0, not at {new.weight}")
+    if new.assured is not None and new.limit is not None and new.assured > new.limit:
+        return Refusal("assured", f"assured ({new.assured}) cannot be above the limit ({new.limit})")
+    if new.burst is not None and new.rate is None:
+        return Refusal("burst", "a burst needs a rate")
+    if new.rate is not None:
+        try:
+            parse_rate(new.rate)
+        except ValueError as error:
+            return Refusal("rate", str(error))
+    return _wrong_discipline(new)
+
+
+def _wrong_discipline(new: QueueSettings) -> Refusal | None:
+    if new.discipline is not None and new.discipline not in DISCIPLINES:
+        known = ", ".join(sorted(DISCIPLINES))
+        return Refusal("discipline", f"there is no discipline {new.discipline[:64]!r}; there are {known}")
+    if new.charge not in (None, *_CHARGES):
+        return Refusal("charge", f"charge is one of {', '.join(_CHARGES)}")
+    if new.overflow not in (None, *_OVERFLOWS):
+        return Refusal("overflow", f"overflow is one of {', '.join(_OVERFLOWS)}")
+    if new.perturb is not None and not (math.isfinite(new.perturb) and new.perturb >= 1):
+        return Refusal("perturb", "perturb is 1 second or more")
+    for flow, weight in (new.flow_weights or {}).items():
+        if not (math.isfinite(weight) and weight > 0):
+            return Refusal("flow_weights", f"the weight of flow {flow[:64]!r} lies above 0")
+    return None
+
+
+def _wrong_in_tree(queue: Queue, new: QueueSettings) -> Refusal | None:
+    """Children cannot be assured more than their parent; the root's slots come and go, nobody counts them."""
+    below = sum(child.settings.assured or 0 for child in queue.children.values())
+    if below > (new.assured or 0):
+        said = f"assured ({new.assured or 0}) cannot be below what the queues below it are assured ({below})"
+        return Refusal("assured", said)
+    parent = queue.parent
+    if new.assured and parent is not None and parent.parent is not None:
+        beside = sum(c.settings.assured or 0 for c in parent.children.values() if c is not queue)
+        most = parent.settings.assured or 0
+        if beside + new.assured > most:
+            said = f"'{parent.path}' is assured {most}, of which {most - beside} are left"
+            return Refusal("assured", f"assured cannot be {new.assured}: {said}")
+    return None

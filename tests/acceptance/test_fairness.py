@@ -1,0 +1,151 @@
+"""Shares and turns on a real node: submitted by HTTP, run by real workers, seen in what tasks wrote down."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import witness
+from tests.running import RunningNode
+
+TASK = "tests.faults.tasks.work"
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    return tmp_path / "witness"
+
+
+@pytest.fixture
+def node(tmp_path: Path, seen: Path, request: pytest.FixtureRequest) -> Iterator[RunningNode]:
+    """A node with so many slots."""
+    slots: int = getattr(request, "param", 4)
+    env = {"FAIRWAY_TEST_WITNESS": str(seen)}
+    with RunningNode(tmp_path, "--app", "tests.faults.tasks:app", "--slots", str(slots), env=env) as node:
+        yield node
+
+
+def settle(node: RunningNode, path: str, **settings: object) -> None:
+    answer = node.http.patch(f"/v1/queues/{path}", json=settings)
+    assert answer.status_code == 200, answer.text
+
+
+def submit(node: RunningNode, queue: str, count: int, seconds: float, flow: str | None = None) -> list[str]:
+    job = {"task": TASK, "args": [seconds], "queue": queue, "flow": flow}
+    ids: list[str] = []
+    while count:
+        some = min(count, 5000)
+        answer = node.http.post("/v1/jobs/bulk", json={"jobs": [job] * some})
+        assert answer.status_code == 200, answer.text
+        ids += answer.json()["ids"]
+        count -= some
+    return ids
+
+
+def warm_up(node: RunningNode) -> None:
+    """Let every slot have its process: a tenant pays for the slot also while that starts."""
+    jobs = submit(node, "warm", 16, 0.2)
+    assert all(node.job(job, wait="20s")["state"] == "succeeded" for job in jobs)
+
+
+def seconds_held(seen: Path, begins: int, names: Sequence[str], names_of: dict[str, str]) -> list[float]:
+    """Return each one's part of the slot-seconds until so many jobs had begun."""
+    lines = witness.read(seen)
+    starts = [line for line in lines if line.verb == "start" and line.job in names_of][:begins]
+    until = starts[-1].at
+    ends = {line.job: line.at for line in lines if line.verb == "end"}
+    had = Counter[str]()
+    for line in starts:
+        had[names_of[line.job]] += min(ends.get(line.job, until), until) - line.at
+    return [had[name] / sum(had.values()) for name in names]
+
+
+@pytest.mark.parametrize("node", [2, 4, 8], indirect=True)
+def test_three_tenants_share_by_weight(node: RunningNode, seen: Path) -> None:
+    warm_up(node)
+    begun_before = sum(line.verb == "start" for line in witness.read(seen))
+    settle(node, "tenants", paused=True)
+    names_of: dict[str, str] = {}
+    for name, weight in (("a", 1), ("b", 2), ("c", 5)):
+        settle(node, f"tenants/{name}", weight=weight)
+        ids = submit(node, f"tenants/{name}", 1500 if name == "c" else 700, 0.012)
+        names_of |= dict.fromkeys(ids, name)
+    settle(node, "tenants", paused=False)
+    begins = 2000
+    while sum(line.verb == "start" for line in witness.read(seen)) < begun_before + begins:
+        time.sleep(0.1)
+    settle(node, "tenants", paused=True)
+    assert seconds_held(seen, begins, "abc", names_of) == pytest.approx([1 / 8, 2 / 8, 5 / 8], rel=0.05)
+
+
+def test_a_flood_does_not_make_another_wait(node: RunningNode, seen: Path) -> None:
+    flood = submit(node, "flood", 20_000, 0.2)
+    job = submit(node, "other/small", 1, 0.2)[0]
+    assert node.job(job, wait="20s")["state"] == "succeeded"
+    starts = [line.job for line in witness.read(seen) if line.verb == "start"]
+    before = starts.index(job)
+    assert before <= 2 * 4 + 4, f"{before} jobs of the flood began before it"
+    assert len(flood) == 20_000
+
+
+def test_flows_take_turns_in_the_order_that_was_foretold(node: RunningNode, seen: Path) -> None:
+    settle(node, "fair", discipline="sfq", quantum=1, paused=True, limit=1)
+    ids = submit(node, "fair", 30, 0.001, "ann") + submit(node, "fair", 3, 0.001, "bob")
+    foretold = [job["id"] for job in node.http.get("/v1/queues/fair/-/next?n=100").json()["jobs"]]
+    flows = [node.job(job)["flow"] for job in foretold[:6]]
+    assert flows == ["ann", "bob"] * 3
+    settle(node, "fair", paused=False)
+    assert all(node.job(job, wait="20s")["state"] == "succeeded" for job in ids)
+    starts = [line.job for line in witness.read(seen) if line.verb == "start"]
+    assert starts == foretold
+
+
+def test_a_rate_and_a_full_limit_delay_only_their_own(node: RunningNode, seen: Path) -> None:
+    settle(node, "slow", rate="2/s", burst=1)
+    settle(node, "full", limit=1)
+    submit(node, "slow", 50, 0.01)
+    submit(node, "full", 50, 0.5)
+    ids = submit(node, "free", 200, 0.01)
+    assert all(node.job(job, wait="20s")["state"] == "succeeded" for job in ids)
+    waiting = node.http.get("/v1/jobs?q=queue:slow+state:queued&limit=1").json()["jobs"][0]
+    assert node.job(waiting["id"])["waiting"]["reason"] == "rate"
+    waiting = node.http.get("/v1/jobs?q=queue:full+state:queued&limit=1").json()["jobs"][0]
+    assert node.job(waiting["id"])["waiting"]["reason"] == "limit"
+    assert witness.most_at_once(witness.read(seen), "full", []) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"assured": 3, "limit": 2}, "assured"),
+        ({"weight": 0}, "weight"),
+        ({"weight": -1}, "weight"),
+        ({"rate": "often"}, "rate"),
+        ({"discipline": "magic"}, "discipline"),
+        ({"burst": 3}, "burst"),
+        ({"limit": -1}, "limit"),
+        ({"colour": "red"}, None),
+    ],
+)
+def test_bad_settings_are_refused_with_the_reason_and_change_nothing(
+    node: RunningNode, settings: dict[str, object], field: str | None
+) -> None:
+    settle(node, "q", limit=7)
+    answer = node.http.patch("/v1/queues/q", json=settings)
+    assert answer.status_code in (400, 422), answer.text
+    assert field is None or field in answer.text
+    assert node.http.get("/v1/queues/q").json()["settings"]["limit"] == 7
+    assert node.http.patch("/v1/queues/new/below", json=settings).status_code in (400, 422)
+    assert [queue["path"] for queue in node.http.get("/v1/queues").json()["queues"]] == ["q"]
+
+
+def test_children_are_not_assured_more_than_their_parent(node: RunningNode) -> None:
+    settle(node, "a", assured=4)
+    settle(node, "a/x", assured=3)
+    assert node.http.patch("/v1/queues/a/y", json={"assured": 2}).status_code in (400, 422)
+    assert node.http.patch("/v1/queues/a", json={"assured": 2}).status_code in (400, 422)
+    settle(node, "a/y", assured=1)

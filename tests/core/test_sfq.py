@@ -1,0 +1,239 @@
+"""Fair queueing inside a queue: the numbered properties of SFQ.
+
+1 equal share, 2 weighted, 3 first come first served inside a flow, 4 a newcomer is soon next, 5 work
+conserving, 6 no hoarding, 7 overflow, 8 hashed lines; and shares of seconds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.core.disciplines.sfq import Sfq
+from fairway.core.model import Arrival, QueueSettings, Shape
+
+CPU, GPU = Shape("cpu"), Shape("gpu")
+S = QueueSettings
+
+
+def everything(shape: Shape) -> bool:
+    return True
+
+
+class Line:
+    """One fair queue, its jobs numbered as they come."""
+
+    def __init__(self, **wanted: Any) -> None:
+        self.sfq = Sfq(S(discipline="sfq", **wanted))
+        self.flow: dict[int, str | None] = {}
+        self.now = 1
+        self.count = 0
+
+    def put(self, flow: str | None, jobs: int = 1, shape: Shape = CPU, priority: int = 0) -> None:
+        for _ in range(jobs):
+            self.count += 1
+            self.flow[self.count] = flow
+            place = -1_000_000_000 + self.count
+            self.sfq.put(Arrival(self.count, "q", flow, priority, shape, place))
+
+    def serve(self, begins: int, most: int = 1, fits: Any = everything) -> list[str | None]:
+        """Begin so many jobs, or all there are; return their flows in order."""
+        served: list[str | None] = []
+        while len(served) < begins:
+            offer = self.sfq.offer(fits, self.now)
+            if offer is None:
+                break
+            served += [self.flow[job] for job in self.sfq.take(offer, most, self.now).jobs]
+        return served
+
+
+# --- 1, 2: shares ----------------------------------------------------------------------------------------
+@given(st.integers(2, 9), st.integers(0, 200), st.integers(1, 200))
+@settings(max_examples=300, deadline=None)
+def test_flows_get_equal_parts_of_any_window(flows: int, start: int, width: int) -> None:
+    line = Line(quantum=1)
+    for number in range(flows):
+        line.put(f"f{number}", 450 // flows + 60)
+    window = line.serve(450)[start : start + width]
+    counts = Counter(window)
+    for number in range(flows):
+        assert abs(counts[f"f{number}"] - len(window) / flows) <= 1 - 1 / flows + 1e-9
+
+
+@given(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 5.0]), min_size=2, max_size=6), st.integers(1, 400))
+@settings(max_examples=300, deadline=None)
+def test_flows_get_parts_by_weight(weights: list[float], begins: int) -> None:
+    names = [f"f{number}" for number in range(len(weights))]
+    line = Line(quantum=1, flow_weights=dict(zip(names, weights, strict=True)))
+    for name in names:
+        line.put(name, 450)
+    counts = Counter(line.serve(begins))
+    for i, wi in zip(names, weights, strict=True):
+        for j, wj in zip(names, weights, strict=True):
+            assert abs(counts[i] / wi - counts[j] / wj) < 1 + 1 / wi + 1 / wj + 1e-9
+
+
+@given(st.integers(1, 6), st.integers(2, 5))
+@settings(max_examples=100, deadline=None)
+def test_a_quantum_is_how_many_follow_each_other(quantum: int, flows: int) -> None:
+    line = Line(quantum=quantum)
+    for number in range(flows):
+        line.put(f"f{number}", 3 * quantum)
+    served = line.serve(10**6)
+    rounds = [name for _ in range(3) for number in range(flows) for name in [f"f{number}"] * quantum]
+    assert served == rounds
+
+
+def test_without_a_quantum_a_turn_is_what_one_slot_takes() -> None:
+    line = Line()
+    line.put("a", 300)
+    line.put("b", 300)
+    assert line.serve(400, most=100) == ["a"] * 100 + ["b"] * 100 + ["a"] * 100 + ["b"] * 100
+    assert line.serve(4, most=1) == ["a", "b", "a", "b"]
+
+
+# --- 3, 4, 5, 6 ------------------------------------------------------------------------------------------
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(["a", "b", "c", None]), st.booleans()),
+        st.tuples(st.just("serve"), st.sampled_from(["cpu", "gpu", "any"])),
+    ),
+    max_size=120,
+)
+
+
+@given(
+    steps, st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 2]), st.sampled_from(["jobs", "seconds"])
+)
+@settings(max_examples=400, deadline=None)
+def test_inside_a_flow_first_come_first_served_and_nothing_idles(
+    script: list[Any], quantum: int | None, divisor: int | None, charge: str
+) -> None:
+    line = Line(quantum=quantum, divisor=divisor, charge=charge, perturb=0.000_01 if divisor else None)
+    waiting: dict[tuple[str | None, Shape], list[int]] = {}
+    for step in script:
+        line.now += 3
+        if step[0] == "put":
+            shape = CPU if step[2] else GPU
+            line.put(step[1], shape=shape)
+            waiting.setdefault((step[1], shape), []).append(line.count)
+            continue
+        fitting = {"cpu": [CPU], "gpu": [GPU], "any": [CPU, GPU]}[step[1]]
+        offer = line.sfq.offer(lambda shape, fitting=fitting: shape in fitting, line.now)
+        there = [jobs for (_, shape), jobs in waiting.items() if shape in fitting and jobs]
+        assert (offer is None) == (not there), "a free slot and a job that may begin"
+        if offer is not None:
+            own = waiting[line.flow[offer.job], offer.shape]
+            assert offer.job == own[0], "not the first of its flow and shape"
+            assert line.sfq.take(offer, 1, line.now).jobs == [own.pop(0)]
+            if charge == "seconds":
+                line.sfq.charge(offer.flow, 1.0)
+    assert len(line.sfq) == sum(map(len, waiting.values()))
+
+
+@pytest.mark.parametrize("backlog", [10, 100_000])
+@pytest.mark.parametrize("charge", ["jobs", "seconds"])
+def test_one_job_of_an_idle_flow_is_soon_next_whatever_the_others_have(backlog: int, charge: str) -> None:
+    line = Line(charge=charge)
+    for number in range(5):
+        line.put(f"f{number}", backlog // 5)
+    line.serve(3)
+    line.put("new")
+    served = line.serve(6)
+    assert "new" in served
+
+
+def test_who_was_idle_has_saved_nothing() -> None:
+    line = Line(quantum=2)
+    line.put("a", 200)
+    line.put("b", 1)
+    line.serve(100)
+    line.put("b", 50)
+    assert Counter(line.serve(20))["b"] == 10
+    assert Counter(line.serve(4))["b"] == 2
+
+
+# --- seconds ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 2.0, 5.0)])
+@pytest.mark.parametrize("slots", [1, 4])
+def test_seconds_are_shared_whatever_the_jobs_take(weights: tuple[float, ...], slots: int) -> None:
+    """Flow 0's jobs take ten times as long as the others'; the first estimate of everything is 1 s."""
+    names = [f"f{number}" for number in range(len(weights))]
+    line = Line(charge="seconds", flow_weights=dict(zip(names, weights, strict=True)))
+    dice, had, estimates = random.Random(7), Counter[str](), dict.fromkeys(names, 1.0)
+    for name in names:
+        line.put(name, 2500)
+    running: list[tuple[float, int, str, float, float]] = []
+    now = 0.0
+    for number in range(2000):
+        if len(running) == slots:
+            running.sort()
+            now, _, name, took, charged = running.pop(0)
+            line.sfq.charge(name, took - charged)
+            estimates[name] += 0.05 * (took - estimates[name])
+        [name_of] = line.serve(1)
+        name = str(name_of)
+        took = dice.uniform(0.5, 1.5) * (10 if name == "f0" else 1)
+        line.sfq.charge(name, estimates[name])
+        running.append((now + took, number, name, took, estimates[name]))
+        had[name] += took  # type: ignore[assignment]
+    shares = [had[name] / sum(had.values()) for name in names]
+    assert shares == pytest.approx([weight / sum(weights) for weight in weights], rel=0.05)
+
+
+# --- 8: hashed lines -------------------------------------------------------------------------------------
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-1, 1)), max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_one_hashed_line_is_a_line(drawn: list[tuple[str, int]]) -> None:
+    line = Line(divisor=1)
+    for flow, priority in drawn:
+        line.put(flow, priority=priority)
+    offers = []
+    while (offer := line.sfq.offer(everything, 1)) is not None:
+        offers.append((-offer.priority, offer.job))
+        line.sfq.take(offer, 1, 1)
+    assert offers == sorted(offers)
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), max_size=60),
+    st.integers(1, 5),
+    st.lists(st.integers(0, 9), max_size=20),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_new_seed_loses_and_doubles_nothing(drawn: list[str], divisor: int, waits: list[int]) -> None:
+    line = Line(divisor=divisor, perturb=0.000_005)
+    for flow in drawn:
+        line.put(flow)
+    served: list[int] = []
+    for wait in [*waits, *[1] * len(drawn)]:
+        line.now += wait
+        offer = line.sfq.offer(everything, line.now)
+        if offer is not None:
+            served += line.sfq.take(offer, 1, line.now).jobs
+    assert sorted(served) == list(range(1, len(drawn) + 1))
+    for flow in set(drawn):
+        own = [job for job in served if line.flow[job] == flow]
+        assert own == sorted(own)
+
+
+# --- cost ------------------------------------------------------------------------------------------------
+def test_flows_that_no_worker_fits_are_not_looked_at() -> None:
+    line = Line()
+    for number in range(2000):
+        line.put(f"blocked{number}", shape=GPU)
+    line.put("free", 50)
+    looked = 0
+
+    def fits(shape: Shape) -> bool:
+        nonlocal looked
+        looked += 1
+        return shape is CPU
+
+    assert line.serve(50, fits=fits) == ["free"] * 50
+    assert looked < 50 * 10
