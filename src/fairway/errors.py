@@ -110,6 +110,12 @@ class Busy(WorldError):
     code = "busy"
 
 
+class QueueFull(Busy):
+    """As many jobs wait in a queue as may; some must begin before more are taken."""
+
+    code = "queue_full"
+
+
 class StoreUnusable(FairwayError):
     """The database is damaged, belongs to something else or was written by a newer Fairway."""
 

@@ -149,3 +149,28 @@ def test_children_are_not_assured_more_than_their_parent(node: RunningNode) -> N
     assert node.http.patch("/v1/queues/a/y", json={"assured": 2}).status_code in (400, 422)
     assert node.http.patch("/v1/queues/a", json={"assured": 2}).status_code in (400, 422)
     settle(node, "a/y", assured=1)
+
+
+def test_a_full_queue_says_so_and_takes_more_when_there_is_room(node: RunningNode) -> None:
+    settle(node, "small", capacity=3, limit=1)
+    job = {"task": TASK, "args": [0.5], "queue": "small"}
+    answers = [node.http.post("/v1/jobs", json=job) for _ in range(6)]
+    refused = [answer for answer in answers if answer.status_code != 201]
+    assert refused and {answer.status_code for answer in refused} == {429}
+    assert refused[0].json()["code"] == "queue_full" and "capacity is 3" in refused[0].json()["detail"]
+    assert int(refused[0].headers["retry-after"]) >= 1
+    assert node.http.post("/v1/jobs/bulk", json={"jobs": [job] * 50}).status_code == 429, "all or nothing"
+    for answer in answers:
+        if answer.status_code == 201:
+            assert node.job(answer.json()["id"], wait="20s")["state"] == "succeeded"
+    assert node.http.post("/v1/jobs", json=job).status_code == 201
+
+
+def test_what_a_queue_drops_is_told_to_who_waits(node: RunningNode) -> None:
+    settle(node, "newest", capacity=2, overflow="drop_oldest", paused=True)
+    job = {"task": TASK, "args": [0.0], "queue": "newest"}
+    ids = [node.http.post("/v1/jobs", json=job).json()["id"] for _ in range(4)]
+    states = [node.job(job, wait="5s" if number < 2 else "0s") for number, job in enumerate(ids)]
+    assert [one["state"] for one in states] == ["cancelled", "cancelled", "queued", "queued"]
+    assert states[0]["outcome"]["reason"] == "dropped"
+    assert node.http.get("/v1/queues/newest").json()["waiting"] == 2

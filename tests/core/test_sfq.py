@@ -237,3 +237,51 @@ def test_flows_that_no_worker_fits_are_not_looked_at() -> None:
 
     assert line.serve(50, fits=fits) == ["free"] * 50
     assert looked < 50 * 10
+
+
+# --- 7: overflow -----------------------------------------------------------------------------------------
+def test_a_flow_at_its_depth_refuses_only_its_own() -> None:
+    line = Line(depth=3)
+    line.put("a", 3)
+    assert line.sfq.refusal("a", 1) == "3 wait of flow 'a' and the depth is 3"
+    assert line.sfq.refusal("b", 3) is None
+    assert line.sfq.refusal("b", 4) is not None
+
+
+def test_a_full_queue_refuses_everybody() -> None:
+    line = Line(capacity=3)
+    line.put("a", 3)
+    assert line.sfq.refusal("b", 1) == "3 jobs wait and its capacity is 3"
+
+
+@pytest.mark.parametrize(("overflow", "gone"), [("drop_newest", 5), ("drop_oldest", 1), ("reject", 5)])
+def test_what_is_too_much_is_taken_from_the_longest_flow(overflow: str, gone: int) -> None:
+    line = Line(capacity=6, overflow=overflow)
+    line.put("a", 5)
+    line.put("b", 1)
+    assert line.sfq.surplus() is None
+    line.put("b", 1)
+    surplus = line.sfq.surplus()
+    assert surplus is not None
+    assert (surplus.job, surplus.flow) == (gone, "a")
+    assert line.sfq.remove(surplus)
+    assert line.sfq.surplus() is None
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=60), st.integers(1, 5), st.integers(1, 12))
+@settings(max_examples=100, deadline=None)
+def test_bounds_hold_and_a_short_flow_loses_nothing(drawn: list[str], depth: int, capacity: int) -> None:
+    line = Line(depth=depth, capacity=capacity, overflow="drop_newest")
+    waiting: list[int] = []
+    for flow in drawn:
+        line.put(flow)
+        waiting.append(line.count)
+        while (surplus := line.sfq.surplus()) is not None:
+            counts = Counter(line.flow[job] for job in waiting)
+            longest = max(counts.values())
+            assert counts[surplus.flow] == longest or counts[surplus.flow] > depth
+            assert line.sfq.remove(surplus)
+            waiting.remove(surplus.job)
+        counts = Counter(line.flow[job] for job in waiting)
+        assert len(line.sfq) == len(waiting) <= capacity
+        assert max(counts.values(), default=0) <= depth

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fairway.core.events import CancelAsked, EditAsked, QueueAsked, QueueDropAsked, WorkerAsked
 from fairway.core.lifecycle import State
-from fairway.core.model import Moment, QueueSettings, Reason
+from fairway.core.model import Arrival, Moment, QueueSettings, Reason
 from fairway.core.plan import Drop, Edit, Flag, Kill, News, Reply, SaveQueue
 from fairway.core.retries import describe, note
 from fairway.core.settings import changed, show_settings, why_refused
@@ -32,6 +32,15 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
         world.plan.replies.append(Reply(ask.ticket, "cancelled"))
     else:
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
+
+
+def give_up(world: World, job: Arrival, now: Moment) -> None:
+    """End a waiting job because more wait than may."""
+    world.tree.remove(job, now.wall)
+    outcome = describe(Reason.DROPPED, note("Dropped", f"queue '{job.queue}' holds no more"))
+    world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))
+    world.counts.cancelled += 1
+    _tell_job(world, "job.ended", job.job, job.queue, State.CANCELLED, job.shape.task, now)
 
 
 def edit(world: World, ask: EditAsked, now: Moment) -> None:

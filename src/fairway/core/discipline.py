@@ -5,9 +5,9 @@ limits, workers or shares: the tree asks it for the next job *of the shapes that
 without changing anything; only `take` removes. Jobs whose place lies in the future are not due and must
 not be offered. It is made from the settings of the queue that names it, and made anew when those change.
 
-To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and it runs the
-conformance suite in tests/core/test_disciplines.py by itself. One in a package of its own is found by its
-entry point in the group `fairway.disciplines`.
+To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and let it run the suite in
+`fairway.testing.disciplines`. One in a package of its own is found by its entry point in the group
+`fairway.disciplines`; examples/lottery is one.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ class Discipline(Protocol):
         At the begin it is the estimate, at the end the rest (which may be negative), and every second in
         between what an attempt has run over its estimate.
         """
+
+    def refusal(self, flow: str | None, count: int) -> str | None:
+        """Say why so many more jobs of a flow cannot wait here, where the overflow is `reject`; else None."""
+
+    def surplus(self) -> Arrival | None:
+        """Name a job to give up because more wait here than may, or None. Asked after each job that comes."""
 
     def shapes(self, now: int) -> Collection[Shape]:
         """Return the shapes of which a job is due."""

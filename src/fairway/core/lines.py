@@ -48,6 +48,11 @@ class Line:
         """Return the place of the end; the line must not be empty."""
         return self._chunks[-1][0][-1]
 
+    def last(self) -> tuple[int, int, int]:
+        """Return (place, job, tag) of the end; the line must not be empty."""
+        places, jobs, tags = self._chunks[-1]
+        return places[-1], jobs[-1], tags[-1]
+
     def put(self, place: int, job: int, tag: int = 0) -> None:
         """Insert a job by its place, and by its id among equals."""
         self._length += 1

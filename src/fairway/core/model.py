@@ -7,7 +7,7 @@ Wall times are ints of microseconds, monotonic times floats of seconds; both ent
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, NewType
@@ -41,6 +41,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     ERROR = "error"
     CANCELLED = "cancelled"
+    DROPPED = "dropped"
     CRASHED = "crashed"
     LOST = "lost"
     STOPPED = "stopped"
@@ -149,9 +150,9 @@ class QueueSettings:
     rate: str | None = None  # starts in a time, such as 100/min
     burst: int | None = None  # starts at once after idling
     paused: bool = False
-    discipline: str | None = None
     on_lease_lost: str | None = None  # keep: code runs on; kill: it is ended before the lease can be taken
-    # --- of the discipline that this very node names ---
+    # --- inherited, each by itself: what a discipline is made from ---
+    discipline: str | None = None
     quantum: int | None = None  # jobs a flow may begin in its turn; None: one, or what makes 10 ms together
     charge: str | None = None  # jobs (the default) or seconds
     flow_weights: Mapping[str, float] | None = None
@@ -161,13 +162,17 @@ class QueueSettings:
     perturb: float | None = None  # seconds between new seeds of that hash
     overflow: str | None = None  # reject (the default), drop_newest, drop_oldest
 
-    def of_discipline(self) -> tuple[object, ...]:
-        """Return what a discipline is made from, to see whether it has to be made anew."""
-        weights = tuple(sorted((self.flow_weights or {}).items()))
-        return (
-            self.discipline, self.quantum, self.charge, weights, self.depth, self.capacity, self.divisor,
-            self.perturb, self.overflow,
-        )  # fmt: skip
+    def below(self, above: QueueSettings) -> QueueSettings:
+        """Return what the discipline of this node is made from, given what it is made from above."""
+        own = {name: value for name in OF_DISCIPLINE if (value := getattr(self, name)) is not None}
+        return replace(above, **own) if own else above
+
+
+OF_DISCIPLINE = (
+    "discipline", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb", "overflow",
+)  # fmt: skip
+#: Nothing is set.
+NO_SETTINGS = QueueSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,8 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
                 News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
             )
         jobs.append(arrival.job)
+        while (surplus := queue.own.surplus()) is not None:
+            asks.give_up(world, surplus._replace(queue=queue.path), now)
     world.counts.submitted += len(arrivals)
 
 

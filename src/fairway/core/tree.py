@@ -18,9 +18,9 @@ from heapq import heappop, heappush, heapreplace
 from typing import Protocol
 
 from fairway.core.discipline import Offer, Served
-from fairway.core.disciplines import DEFAULT, make_discipline
+from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
+from fairway.core.model import NO_SETTINGS, SLOT, Arrival, QueueSettings, Shape
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
@@ -50,10 +50,9 @@ class Queue(Member):
         super().__init__(parent, order)
         self.path = path
         self.children: dict[str, Queue] = {}
-        self.settings = QueueSettings()
-        name, settings = inherited_discipline(parent) if parent else (DEFAULT, QueueSettings())
-        self.own = make_discipline(name, settings)  # its own waiting jobs, in their order
-        self.made_of = settings.of_discipline()
+        self.settings = NO_SETTINGS
+        self.made_of: QueueSettings = parent.made_of if parent is not None else NO_SETTINGS
+        self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
         self.line = Member(self, 0)  # and what of its slots they hold
         self.shapes: Collection[Shape] = ()  # of its own jobs that are due
         self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
@@ -128,6 +127,7 @@ class Tree:
         self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
         self._turn_seconds = 0.0  # what a slot is held for on average
         self._turns_learnt = 0
+        self.bounded = False  # some queue takes no more than so many jobs
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self._turns = 0
@@ -435,27 +435,20 @@ class Tree:
             heappush(self._openings, (bucket.opens_at(self.mono), queue.order, queue))
 
     def _adopt(self, queue: Queue, now: int) -> None:
-        """Give *queue*, and those below it that inherit, the discipline that its settings name."""
-        name, settings = inherited_discipline(queue)
-        if settings.of_discipline() == queue.made_of:
+        """Give *queue*, and those below it that inherit, the discipline that the settings name."""
+        above = queue.parent.made_of if queue.parent is not None else NO_SETTINGS
+        wanted = queue.settings.below(above)
+        if wanted == queue.made_of:
             return
-        old, queue.own = queue.own, make_discipline(name, settings)
-        queue.made_of = settings.of_discipline()
+        queue.made_of = wanted
+        old, queue.own = queue.own, make_discipline(wanted)
         self.counts_seconds |= queue.own.by_seconds
+        self.bounded |= wanted.depth is not None or wanted.capacity is not None
         for arrival in old.drain():
             queue.own.put(arrival._replace(queue=queue.path))
         self._rest(queue, now)
         for child in queue.children.values():
-            if child.settings.discipline is None:
-                self._adopt(child, now)
-
-
-def inherited_discipline(queue: Queue) -> tuple[str, QueueSettings]:
-    """Return the name of the discipline that holds at a queue, and the settings that name it."""
-    for above in queue.path_up():
-        if above.settings.discipline is not None:
-            return above.settings.discipline, above.settings
-    return DEFAULT, QueueSettings()
+            self._adopt(child, now)
 
 
 def _owes_below(member: Member, taker: Taker) -> bool:

@@ -7,6 +7,7 @@ commit. A question that raced with the job's own life ("moved") is asked again a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from fairway.core import explain as explaining
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import SLOT, Arrival, shape_of
 from fairway.core.plan import Reply
-from fairway.core.tree import Queue
+from fairway.core.tree import Queue, Tree
 from fairway.core.world import Worker, World
 from fairway.desk import (
     ClusterView,
@@ -30,7 +31,7 @@ from fairway.desk import (
     WorkerView,
 )
 from fairway.desk import Reply as LeaderReply
-from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, WorldError
+from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, QueueFull, WorldError
 from fairway.ids import show
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
@@ -104,6 +105,8 @@ class NodeDesk:
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
+        if engine is not None:
+            _check_room(engine.core.world.tree, submissions)
         if engine is not None and self._can_ride(engine, submissions):
             try:
                 return await _in_time(engine.submit(submissions), MAYBE_ACCEPTED)
@@ -349,6 +352,18 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
     if queue is None or not queue.known or job.id in world.live:  # an id that was drawn twice is the store's
         return False
     return job.concurrency in (None, queue.settings.limit)
+
+
+def _check_room(tree: Tree, submissions: Sequence[Submission]) -> None:
+    """Refuse what a queue has no room for. At a node that does not lead nobody knows; there it is dropped."""
+    if not tree.bounded:
+        return
+    asked = Counter((job.queue, job.flow) for each in submissions for job in each.jobs)
+    for (path, flow), count in asked.items():
+        queue = tree.find(path)
+        refusal = queue.own.refusal(flow, count) if queue is not None else None
+        if refusal is not None:
+            raise QueueFull(f"queue '{path}' takes no more jobs now: {refusal}; try again later")
 
 
 def _problem(reply: Reply) -> Exception:

@@ -16,6 +16,7 @@ from fairway.errors import FairwayError
 from fairway.node.app import Node
 from fairway.node.options import NodeOptions
 from fairway.node.schedulers import Schedulers
+from fairway.plugins import load_disciplines
 from fairway.worker.app import CannotImport, explain_import
 
 
@@ -26,6 +27,7 @@ def run_node(options: NodeOptions, announce: Callable[[str], None], schedulers: 
     start.
     """
     calm_collector()
+    load_disciplines()
     try:
         import uvloop
     except ImportError:  # not on every platform

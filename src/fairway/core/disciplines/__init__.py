@@ -18,6 +18,6 @@ DISCIPLINES: dict[str, Callable[[QueueSettings], Discipline]] = {
 }
 
 
-def make_discipline(name: str, settings: QueueSettings) -> Discipline:
-    """Make the discipline of that name; one that is not known here (any more) is served as the default."""
-    return DISCIPLINES.get(name, DISCIPLINES[DEFAULT])(settings)
+def make_discipline(settings: QueueSettings) -> Discipline:
+    """Make the discipline that is set; one that is not known here (any more) is served as the default."""
+    return DISCIPLINES.get(settings.discipline or DEFAULT, DISCIPLINES[DEFAULT])(settings)

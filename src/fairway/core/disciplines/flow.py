@@ -89,6 +89,18 @@ class Flow:
         """Return the least place of a job here."""
         return min(line.first_place() for line in self.lines.values())
 
+    def oldest_job(self) -> Arrival:
+        """Return the job with the least place."""
+        key, line = min(self.lines.items(), key=lambda item: item[1].first())
+        place, job = line.first()
+        return Arrival(job, "", key.flow, key.priority, key.shape, place)
+
+    def newest_job(self) -> Arrival:
+        """Return the job with the greatest place."""
+        key, line = max(self.lines.items(), key=lambda item: item[1].last())
+        place, job, _ = line.last()
+        return Arrival(job, "", key.flow, key.priority, key.shape, place)
+
     def due_jobs(self, now: int) -> Iterator[int]:
         """Yield the due jobs in the order in which they would be served."""
 

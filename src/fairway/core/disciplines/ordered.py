@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from heapq import merge
 
 from fairway.core.discipline import Offer, Served
+from fairway.core.disciplines.bounds import REJECT, Bounds
 from fairway.core.lines import Line
 from fairway.core.model import Arrival, QueueSettings, Shape
 
@@ -51,6 +52,7 @@ class Ordered:
         self._lines: dict[Key, Line] = {}
         self._count = 0
         self._flows = FlowNames()
+        self._bounds = Bounds(None, settings.capacity, settings.overflow or REJECT)
 
     def rank(self, priority: int) -> int:
         """Return the rank of a priority; the least rank is served first."""
@@ -109,6 +111,21 @@ class Ordered:
 
     def charge(self, flow: str | None, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
+
+    def refusal(self, flow: str | None, count: int) -> str | None:
+        return self._bounds.refusal(self._count, 0, flow, count)
+
+    def surplus(self) -> Arrival | None:
+        capacity = self._bounds.capacity
+        if capacity is None or self._count <= capacity:
+            return None
+        if self._bounds.drops_oldest:
+            (shape, priority), line = min(self._lines.items(), key=lambda item: item[1].first())
+            place, job, tag = *line.first(), line.first_tag()
+        else:
+            (shape, priority), line = max(self._lines.items(), key=lambda item: item[1].last())
+            place, job, tag = line.last()
+        return Arrival(job, "", self._flows.name(tag), priority, shape, place)
 
     def shapes(self, now: int) -> Collection[Shape]:
         return {shape for (shape, _), line in self._lines.items() if line.first_place() <= now}

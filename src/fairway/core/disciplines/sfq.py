@@ -21,6 +21,7 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 
 from fairway.core.discipline import Offer, Served
+from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, Key, key_of
 from fairway.core.lines import Line
 from fairway.core.model import Arrival, QueueSettings, Shape
@@ -52,6 +53,8 @@ class Sfq:
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
         self._levels: list[Note] = []  # V of the flows with due jobs
         self._away: dict[Hashable, float] = {}  # V of flows that are not here
+        self._bounds = Bounds.of(settings)
+        self._last: Flow | None = None  # the flow of the job that came last
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -64,6 +67,7 @@ class Sfq:
     def put(self, arrival: Arrival) -> None:
         flow = self._grow(arrival.flow)
         flow.put(arrival)
+        self._last = flow
         self._count += 1
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
@@ -120,6 +124,23 @@ class Sfq:
         self._rings, self._active, self._waits, self._levels = {}, {}, [], []
         for flow in flows.values():
             yield from flow.arrivals()
+
+    # --- too many ------------------------------------------------------------------------------------
+    def refusal(self, flow: str | None, count: int) -> str | None:
+        found = self._flows.get(self._name(flow))
+        return self._bounds.refusal(self._count, found.count if found is not None else 0, flow, count)
+
+    def surplus(self) -> Arrival | None:
+        """A flow that is too deep gives up its own; a queue that is too full, one of the longest flow's."""
+        depth, capacity, last = self._bounds.depth, self._bounds.capacity, self._last
+        if depth is not None and last is not None and last.count > depth:
+            return self._given_up(last)
+        if capacity is not None and self._count > capacity:
+            return self._given_up(max(self._flows.values(), key=lambda flow: flow.count))
+        return None
+
+    def _given_up(self, flow: Flow) -> Arrival:
+        return flow.oldest_job() if self._bounds.drops_oldest else flow.newest_job()
 
     # --- looking -------------------------------------------------------------------------------------
     def shapes(self, now: int) -> Collection[Shape]:

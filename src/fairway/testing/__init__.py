@@ -1,0 +1,1 @@
+"""What others need to test what they add to Fairway."""

@@ -1,0 +1,120 @@
+"""The suite that every discipline passes. In a package of your own:
+
+    class TestLottery(DisciplineSuite):
+        make = Lottery
+
+Whatever a discipline's idea of who is next is, what it offers is due and fits, `order` is the order in which
+offers come, nothing is lost and nothing is served twice. Drawn from seeds, so a failure can be repeated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from fairway.core.discipline import Discipline
+from fairway.core.model import Arrival, QueueSettings, Shape
+
+SHAPES = (Shape("cpu"), Shape("gpu"))
+NOW = 2_000
+SEEDS = range(200)
+
+
+class DisciplineSuite:
+    """Tests by any runner that calls methods named `test_…`; each raises AssertionError."""
+
+    make: ClassVar[Callable[[QueueSettings], Discipline]]
+    settings: ClassVar[QueueSettings] = QueueSettings()
+
+    def test_all_that_is_due_is_served_once_and_nothing_else(self) -> None:
+        for discipline, jobs, dice in self._drawn():
+            due = [job.job for job in jobs.values() if job.place <= NOW]
+            assert discipline.due_count(NOW) == len(due)
+            assert bool(discipline.shapes(NOW)) == bool(due)
+            assert sorted(serve(discipline, dice)) == sorted(due)
+            assert len(discipline) == len(jobs) - len(due)
+            assert not discipline.shapes(NOW)
+
+    def test_the_shapes_are_those_of_which_something_is_offered(self) -> None:
+        for discipline, _, _ in self._drawn():
+            for shape in SHAPES:
+                offer = discipline.offer(shape.__eq__, NOW)
+                assert (offer is not None) == (shape in discipline.shapes(NOW))
+                assert offer is None or offer.shape == shape
+
+    def test_an_offer_changes_nothing_until_it_is_taken(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            first = discipline.offer(everything, NOW)
+            assert discipline.offer(everything, NOW) == first
+            assert discipline.offer(lambda shape: False, NOW) is None
+            assert len(discipline) == len(jobs)
+
+    def test_the_order_is_told_as_it_will_be(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            order = list(discipline.order(NOW, 1000))
+            assert list(discipline.order(NOW, 3)) == order[:3]
+            assert [discipline.ahead(jobs[job], NOW) for job in order] == list(range(len(order)))
+            assert serve(discipline) == order
+
+    def test_what_is_removed_is_gone_and_nothing_else(self) -> None:
+        for discipline, jobs, dice in self._drawn():
+            for job in dice.sample(sorted(jobs), len(jobs) // 3):
+                elsewhere = jobs[job]._replace(place=jobs[job].place + 1)
+                assert not discipline.remove(elsewhere) and not discipline.holds(elsewhere)
+                assert discipline.holds(jobs[job]) and discipline.remove(jobs[job])
+                assert not discipline.holds(jobs[job]) and not discipline.remove(jobs.pop(job))
+            due = [job.job for job in jobs.values() if job.place <= NOW]
+            assert sorted(serve(discipline)) == sorted(due)
+
+    def test_a_job_that_comes_back_is_served_again(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            offer = discipline.offer(everything, NOW)
+            if offer is not None:
+                assert discipline.take(offer, 1, NOW).jobs == [offer.job]
+                discipline.put(jobs[offer.job])
+                assert offer.job in serve(discipline)
+
+    def test_what_is_not_due_is_not_overslept(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            serve(discipline)
+            later = [job.place for job in jobs.values() if job.place > NOW]
+            assert discipline.oldest() == min(later, default=None)
+            upcoming = discipline.next_due(NOW)
+            assert (upcoming is None) == (not later)
+            assert upcoming is None or upcoming <= min(later)
+
+    def test_all_jobs_are_given_up_whole(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            drained = {arrival.job: arrival._replace(queue="q") for arrival in discipline.drain()}
+            assert drained == jobs
+            assert len(discipline) == 0 and discipline.offer(everything, NOW) is None
+
+    def _drawn(self) -> Iterator[tuple[Discipline, dict[int, Arrival], random.Random]]:
+        """Yield disciplines with drawn jobs in them, the jobs, and the dice."""
+        for seed in SEEDS:
+            dice, jobs = random.Random(seed), dict[int, Arrival]()
+            discipline = type(self).make(self.settings)
+            for number in range(dice.randint(0, 30)):
+                place = dice.randint(0, 40) * 100 + number
+                flow, shape = dice.choice((None, "ann", "bob")), dice.choice(SHAPES)
+                jobs[number] = Arrival(number, "q", flow, dice.randint(-2, 2), shape, place)
+                discipline.put(jobs[number])
+            yield discipline, jobs, dice
+
+
+def everything(shape: Shape) -> bool:
+    """Fit every shape."""
+    return True
+
+
+def serve(discipline: Discipline, dice: random.Random | None = None) -> list[int]:
+    """Take all that is due, in the order of the offers; one by one, or by the dice a few at a time."""
+    served: list[int] = []
+    while (offer := discipline.offer(everything, NOW)) is not None:
+        assert offer.place <= NOW
+        together = discipline.take(offer, dice.randint(1, 3) if dice is not None else 1, NOW)
+        assert together.jobs[0] == offer.job and len(together.jobs) == len(together.places)
+        assert not together.more or offer.shape in discipline.shapes(NOW)
+        served += together.jobs
+    return served
