@@ -16,6 +16,7 @@ import asyncpg
 
 from fairway.errors import FairwayError, StoreUnavailable, Unsure
 from fairway.stores.postgres.mistakes import explain
+from fairway.stores.postgres.pool import Pool
 
 CONNECT_SECONDS = 5.0
 STATEMENT_SECONDS = 10.0
@@ -31,18 +32,11 @@ TIMEOUTS = {
 #: read it from end to end, or hash it, when there are millions in it: only a search may (`reading`).
 BY_KEY = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 
-Connection = Any  # asyncpg's, or a pool's proxy of it
+Connection = Any  # asyncpg's
 #: Classes of errors after which a connection is gone, and what it was doing with it.
 LOST = ("08", "57", "58")
 #: What asyncpg and the network raise when something is wrong outside.
 TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-
-
-class Lean(asyncpg.Connection):  # type: ignore[misc]
-    """A connection that leaves nothing behind to reset."""
-
-    def get_reset_query(self) -> str:
-        return ""
 
 
 class Connections:
@@ -50,23 +44,18 @@ class Connections:
 
     def __init__(self, dsn: str, most: int, *, direct: bool) -> None:
         self._dsn, self._most, self._direct = dsn, most, direct
-        self._pool: asyncpg.Pool | None = None
-        self._opening = asyncio.Lock()
+        self._pool: Pool | None = None
 
     async def close(self) -> None:
         """Close them all, waiting for those in use for a moment only."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            try:
-                async with asyncio.timeout(1.0):
-                    await pool.close()
-            except TROUBLE:
-                pool.terminate()
+            await pool.close(1.0)
 
     async def forget(self) -> None:
         """Let every connection be opened anew: the server we knew may not be the primary any more."""
         if self._pool is not None:
-            await self._pool.expire_connections()
+            self._pool.expire()
 
     async def run(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement by itself: one that reads, or that may be run twice without harm."""
@@ -170,7 +159,7 @@ class Connections:
         A connection may have died while it lay in the pool. Nothing is written before these words, so
         they are said once more on another.
         """
-        pool = await self._open()
+        pool = self._open()
         for again in (True, False):
             connection = await self._take(pool)
             try:
@@ -178,7 +167,7 @@ class Connections:
                     status = await connection.execute(words) if words else ""
             except FairwayError as error:
                 dead = _is_dead(connection)
-                await pool.release(connection, timeout=2)
+                pool.release(connection)
                 if again and dead and isinstance(error, StoreUnavailable):
                     continue
                 raise
@@ -186,11 +175,11 @@ class Connections:
         try:
             yield connection, status
         finally:
-            await asyncio.shield(pool.release(connection, timeout=2))
+            pool.release(connection)
 
-    async def _take(self, pool: asyncpg.Pool) -> Connection:
+    async def _take(self, pool: Pool) -> Connection:
         try:
-            return await pool.acquire(timeout=CONNECT_SECONDS + 1)
+            return await pool.acquire(CONNECT_SECONDS + 1)
         except TROUBLE as error:
             raise explain(error, self._dsn) from error
 
@@ -218,11 +207,9 @@ class Connections:
         except TROUBLE:
             _cut(connection)
 
-    async def _open(self) -> asyncpg.Pool:
+    def _open(self) -> Pool:
         if self._pool is None:
-            async with self._opening:
-                if self._pool is None:
-                    self._pool = await _make_pool(self._dsn, self._most, self._direct)
+            self._pool = Pool(lambda: asyncpg.connect(self._dsn, **_options(self._direct)), self._most)
         return self._pool
 
 
@@ -247,19 +234,12 @@ async def connect(dsn: str) -> Connection:
         raise explain(error, dsn) from error
 
 
-async def _make_pool(dsn: str, most: int, direct: bool) -> asyncpg.Pool:
-    return await asyncpg.create_pool(
-        dsn, min_size=0, max_size=most, max_inactive_connection_lifetime=60, **_options(direct)
-    )
-
-
 def _options(direct: bool) -> dict[str, Any]:
     settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
     settings |= dict.fromkeys(BY_KEY, "off")
     keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
     return {
         "server_settings": {"application_name": "fairway", **settings, **keepalives} if direct else None,
-        "connection_class": Lean,
         "timeout": CONNECT_SECONDS,
         "command_timeout": STATEMENT_SECONDS + 2,
         "statement_cache_size": 200 if direct else 0,
