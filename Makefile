@@ -16,7 +16,7 @@ SERIAL := $(foreach folder,integration acceptance faults,$(if $(wildcard tests/$
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-backlog bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -100,6 +100,9 @@ bench: setup ## Measure this machine: Fairway and Huey on SQLite, side by side.
 
 bench-peers: setup ## Measure Fairway and its peers on one PostgreSQL, side by side; about an hour.
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+bench-backlog: setup ## Load 10,000,000 waiting jobs into a core and watch its memory.
+	@$(BIN)/python -m bench.backlog $(ARGS)
 
 bench-memory: setup ## Send 1,000,000 jobs through one node and watch its memory.
 	@$(BIN)/python -m bench.run --only memory --memory-jobs 1000000 $(ARGS)

@@ -1,6 +1,6 @@
 """Measure this machine: Fairway and Huey on SQLite in one run, and the raw limit beside them.
 
-    python -m bench.run [--quick] [--only raw,drain,latency,single,rest,memory] [--sides fairway,huey]
+    python -m bench.run [--quick] [--only raw,drain,tree,latency,single,rest,memory] [--sides fairway,huey]
 
 Every part measures one side right after the other, drains in turns, so that a machine that is slower for a
 minute is so for both; what other programs used meanwhile is shown. Prints a table with ratios against Huey
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import fairway_side, huey_side, raw_sqlite
+from bench import fairway_side, huey_side, raw_sqlite, tree_side
 from bench.machine import RESULTS, busy_with_others, facts, work_directory
 from bench.node import Node, running_node
 from bench.rows import Row, table
@@ -64,6 +64,19 @@ class Run:
             yield from fairway_side.drain_rows(ours, self.jobs)
         yield from (huey_side.drain_row(rates, fsync, self.jobs) for fsync, rates in theirs.items() if rates)
 
+    def tree(self) -> Iterator[Row]:
+        """What shares, limits and flows cost, against one plain queue; the two in turns."""
+        if not self.fairway:
+            return
+        ways = tree_side.Ways([], [])
+        for number in range(self.rounds):
+            with self._node(f"flat-{number}") as node:
+                ways.flat.append(tree_side.drain_flat(node, self.jobs))
+            with self._node(f"tree-{number}") as node:
+                ways.tree.append(tree_side.drain_tree(node, self.jobs))
+        yield from tree_side.drain_rows(ways, self.jobs)
+        yield from tree_side.decisions()
+
     def latency(self) -> Iterator[Row]:
         """From the submit call to the first line of the task, with nothing else to do."""
         yield from self._both(
@@ -107,6 +120,7 @@ class Run:
 PARTS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "raw": Run.raw,
     "drain": Run.drain,
+    "tree": Run.tree,
     "latency": Run.latency,
     "single": Run.single,
     "rest": Run.rest,
