@@ -7,7 +7,7 @@ and keeps its best.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from fairway.core.discipline import Offer, Served
@@ -54,10 +54,10 @@ class Lottery:
     def charge(self, flow: str | None, seconds: float) -> None:
         """Chance asks for nothing."""
 
-    def refusal(self, flow: str | None, count: int) -> str | None:
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
         return None
 
-    def surplus(self) -> Arrival | None:
+    def surplus(self, arrival: Arrival) -> Arrival | None:
         return None
 
     def shapes(self, now: int) -> Collection[Shape]:

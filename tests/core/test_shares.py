@@ -126,6 +126,44 @@ def test_who_comes_back_gets_nothing_for_the_time_it_was_away() -> None:
     assert Counter(shop.begun[before:])["b"] == pytest.approx(100, abs=6)
 
 
+Z_CASES = {
+    "it was alone, and idle for a moment": (S(), []),
+    "one is held to its assured slot": (S(assured=1, limit=1), ["z"]),
+    "one of lower priority waits": (S(priority=-1), ["z"]),
+    "one is held to a limit": (S(limit=1), ["z"]),
+}
+
+
+@pytest.mark.parametrize("case", Z_CASES)
+def test_nobody_holds_the_clock_back_for_a_newcomer(case: str) -> None:
+    """Who was busy for long is not kept waiting as long by one that comes now."""
+    settings_of_z, beside = Z_CASES[case]
+    shop = Workshop(4, z=settings_of_z)
+    shop.keep_full("a", *beside)
+    shop.run(until=1000)
+    if not beside:
+        shop.stop("a")
+        shop.run(until=1010)
+    shop.keep_full("b")
+    shop.run(until=shop.tree.mono + 2.5)
+    shop.keep_full("a")
+    before = len(shop.begun)
+    shop.run(before + 400)
+    counts = Counter(shop.begun[before:])
+    assert counts["a"] == pytest.approx(counts["b"], rel=0.08)
+
+
+def test_a_limit_that_is_lifted_is_no_claim_on_the_past() -> None:
+    shop = Workshop(10, z=S(limit=1))
+    shop.keep_full("a", "z")
+    shop.run(until=1000)
+    shop.set("z", S())
+    before = len(shop.begun)
+    shop.run(before + 400)
+    counts = Counter(shop.begun[before:])
+    assert counts["a"] == pytest.approx(counts["z"], rel=0.1)
+
+
 def test_a_newcomer_among_many_is_next() -> None:
     shop = Workshop(4)
     shop.keep_full(*(f"t{number}" for number in range(50)))

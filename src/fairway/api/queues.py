@@ -30,7 +30,7 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     assured: Limit | UnsetType | None = UNSET
     lend: bool | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | UnsetType | None = UNSET
-    weight: Annotated[float, Meta(gt=0, le=1_000_000)] | UnsetType | None = UNSET
+    weight: Annotated[float, Meta(ge=0.01, le=1_000_000)] | UnsetType | None = UNSET
     rate: ShortText | UnsetType | None = UNSET
     burst: Count | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET

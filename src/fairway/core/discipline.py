@@ -12,7 +12,7 @@ To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Arrival, Shape
@@ -74,11 +74,11 @@ class Discipline(Protocol):
         between what an attempt has run over its estimate.
         """
 
-    def refusal(self, flow: str | None, count: int) -> str | None:
-        """Say why so many more jobs of a flow cannot wait here, where the overflow is `reject`; else None."""
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
+        """Say why jobs that come, counted by flow, are refused, where the overflow is `reject`; else None."""
 
-    def surplus(self) -> Arrival | None:
-        """Name a job to give up because more wait here than may, or None. Asked after each job that comes."""
+    def surplus(self, arrival: Arrival) -> Arrival | None:
+        """Name the job to give up because *arrival*, which has just come, is one too many; else None."""
 
     def shapes(self, now: int) -> Collection[Shape]:
         """Return the shapes of which a job is due."""

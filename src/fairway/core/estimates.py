@@ -18,7 +18,7 @@ class Estimates:
         runs, mean = self._runs.get(task, (0, 0.0))
         runs += count
         mean += (seconds / count - mean) * max(count / runs, 1.0 - (1.0 - MEMORY) ** count)
-        if runs == count and len(self._runs) >= MOST:
+        if self._runs.pop(task, None) is None and len(self._runs) >= MOST:
             self._runs.pop(next(iter(self._runs)))
         self._runs[task] = (runs, mean)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairway.core.matching import why_not
 from fairway.core.model import SLOT, Arrival
-from fairway.core.placement import is_kept
+from fairway.core.placement import Kept
 from fairway.core.tree import Queue
 from fairway.core.world import World
 
@@ -99,7 +99,7 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
         count = "1,000 or more jobs" if ahead >= 1000 else "1 job" if ahead == 1 else f"{ahead} jobs"
         return Why("behind", f"behind {count} of its queue", queue.path)
     fitting = [w for w in world.workers.values() if w.connected and w.kind.fits(job.shape)]
-    if is_kept(world, fitting[0].kind.whole) and not _is_owed(queue):
+    if Kept(world).holds(fitting[0].kind.whole) and not _is_owed(queue):
         keepers = ", ".join(sorted(f"'{keeper.path}'" for keeper in world.tree.keeping))
         return Why("kept", f"the free slots are kept for {keepers}, which does not lend them", queue.path)
     if all(worker.free < SLOT for worker in fitting):

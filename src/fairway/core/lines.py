@@ -121,12 +121,12 @@ class Line:
         return before + bisect_right(self._chunks[whole][0], place, low) - self._head
 
     def count_before(self, place: int, job: int) -> int:
-        """Count the jobs that stand before this one (all due before its place, if it is not here)."""
-        found = self._find(place, job)
-        if found is None:
-            return self.count_until(place - 1)
-        number, index = found
-        return sum(len(chunk[0]) for chunk in self._chunks[:number]) + index - self._head
+        """Count the jobs that stand before this one, or would if it were here."""
+        number = bisect_left(self._chunks, (place, job), key=_last)
+        if number == len(self._chunks):
+            return self._length
+        before = sum(len(chunk[0]) for chunk in self._chunks[:number])
+        return before + self._index(number, place, job) - self._head
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((place, job) for place, job, _ in self.tagged())

@@ -20,7 +20,7 @@ class Member:
     """What competes for the slots of *parent*; the root has none."""
 
     __slots__ = (
-        "assured", "at", "busy", "held", "listed", "order", "parent", "priority", "served", "used", "version",
+        "assured", "at", "busy", "held", "order", "parent", "priority", "served", "used", "version",
         "weight",
     )  # fmt: skip
 
@@ -36,7 +36,6 @@ class Member:
         self.served = 0  # the number of its last turn
         self.version = 0  # rises when its standing changes: what was noted about it before is void
         self.busy = False  # holds something, or something below it could begin
-        self.listed = False  # stands in its parent's list of the busy
 
     def pass_time(self, mono: float) -> None:
         """Charge what it has held up to now; called before `held`, `assured` or `weight` change."""

@@ -34,9 +34,11 @@ def fill(world: World, now: Moment) -> None:
         if worker.takes_more
     ]
     heapify(idle)
+    kept = Kept(world) if world.tree.keeping else None
+    dry: set[View] = set()  # nothing fits such workers any more: a fill only takes
     while idle:
         worker = world.workers[idle[0][2]]
-        if _begin_next(world, worker, now):
+        if _begin_next(world, worker, kept, dry, now):
             heapreplace(idle, (_load(worker), worker.spec.name, worker.spec.incarnation))
         else:
             heappop(idle)
@@ -46,52 +48,75 @@ def _load(worker: Worker) -> float:
     return 1.0 - worker.free / (worker.spec.slots * SLOT)
 
 
-def _begin_next(world: World, worker: Worker, now: Moment) -> bool:
+def _begin_next(world: World, worker: Worker, kept: Kept | None, dry: set[View], now: Moment) -> bool:
     """Begin one job or one bundle on *worker*; False if nothing fits it now."""
-    found = _choose(world, worker, now)
+    found = _choose(world, worker, kept, dry, now)
     if found is None:
         return False
     queue, offer = found
+    slots = worker.free // SLOT
     if worker.kind.is_async(offer.shape):
         _begin_one(world, worker, queue, offer, SLOT // worker.spec.async_per_slot, now)
     elif _estimate(world, queue, offer.shape) > world.timers.bundle_budget:
         _begin_one(world, worker, queue, offer, SLOT, now)
     else:
         _begin_bundle(world, worker, queue, offer, now)
+    if kept is not None:
+        kept.taken(worker, slots - worker.free // SLOT)
     return True
 
 
-def _choose(world: World, worker: Worker, now: Moment) -> tuple[Queue, Offer] | None:
-    view: View | None = worker.kind.whole
-    if worker.free < SLOT:
-        view = worker.kind.part if worker.free >= SLOT // worker.spec.async_per_slot else None
-    if view is None:
-        return None
-    if world.tree.keeping and is_kept(world, view):
-        return world.tree.choose_kept(view, now.wall)
-    return world.tree.choose(view, now.wall)
+def _choose(
+    world: World, worker: Worker, kept: Kept | None, dry: set[View], now: Moment
+) -> tuple[Queue, Offer] | None:
+    """Name the next job for a worker: for a whole slot, or for the part of one that is left."""
+    kind, wall = worker.kind, now.wall
+    part = kind.part if worker.free % SLOT >= SLOT // worker.spec.async_per_slot else None
+    found: tuple[Queue, Offer] | None = None
+    if worker.free >= SLOT and kind.whole not in dry:
+        if kept is None or not kept.holds(kind.whole):
+            found = world.tree.choose(kind.whole, wall)
+            if found is None:
+                dry.add(kind.whole)
+        else:
+            found = world.tree.choose_kept(kind.whole, wall)
+    if found is None and part is not None and part not in dry:
+        found = world.tree.choose(part, wall)
+        if found is None:
+            dry.add(part)
+    return found
 
 
-def is_kept(world: World, view: View) -> bool:
-    """Say whether the free slots that such workers have are kept for queues that do not lend theirs."""
-    keeping = [queue for queue in world.tree.keeping if queue.held < queue.assured and _serves(view, queue)]
-    outer = [
-        queue
-        for queue in keeping
-        if not any(above in keeping for above in queue.path_up() if above is not queue)
-    ]
-    kept = sum(queue.assured - queue.held for queue in outer)
-    return any(_free_for(world, queue) <= kept for queue in outer)
+class Kept:
+    """The slots that queues which do not lend theirs keep free, while one plan is made."""
+
+    def __init__(self, world: World) -> None:
+        self._keeping = world.tree.keeping
+        able = [worker for worker in world.workers.values() if worker.takes_more]
+        self._free = {
+            queue: sum(worker.free // SLOT for worker in able if serves_below(worker.kind.whole, queue))
+            for queue in self._keeping
+        }
+
+    def taken(self, worker: Worker, slots: int) -> None:
+        """Slots of a worker are not free any more."""
+        for queue in self._free:
+            if slots and serves_below(worker.kind.whole, queue):
+                self._free[queue] -= slots
+
+    def holds(self, view: View) -> bool:
+        """Say whether the free slots that such workers have are no more than what is kept."""
+        keeping = [
+            queue for queue in self._keeping if queue.held < queue.assured and serves_below(view, queue)
+        ]
+        outer = [queue for queue in keeping if not any(one in keeping for one in list(queue.path_up())[1:])]
+        kept = sum(-(-(queue.assured - queue.held) // SLOT) for queue in outer)
+        return any(self._free[queue] <= kept for queue in outer)
 
 
-def _serves(view: View, queue: Queue) -> bool:
-    return view.attached(queue.path) or any(_serves(view, child) for child in queue.children.values())
-
-
-def _free_for(world: World, queue: Queue) -> int:
-    """Return the units of whole slots that are free on workers attached to a queue, or to one below it."""
-    able = (w for w in world.workers.values() if w.takes_more and _serves(w.kind.whole, queue))
-    return sum(worker.free // SLOT * SLOT for worker in able)
+def serves_below(view: View, queue: Queue) -> bool:
+    """Say whether such workers serve a queue, or one below it."""
+    return view.attached(queue.path) or any(serves_below(view, child) for child in queue.children.values())
 
 
 def _begin_one(world: World, worker: Worker, queue: Queue, offer: Offer, size: int, now: Moment) -> None:

@@ -17,7 +17,7 @@ from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
-from fairway.core.settings import read_settings
+from fairway.core.settings import read_settings, why_refused
 from fairway.core.world import Live, World
 
 
@@ -103,7 +103,8 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
                 News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
             )
         jobs.append(arrival.job)
-        while (surplus := queue.own.surplus()) is not None:
+        surplus = queue.own.surplus(arrival)
+        if surplus is not None:
             asks.give_up(world, surplus._replace(queue=queue.path), now)
     world.counts.submitted += len(arrivals)
 
@@ -112,7 +113,9 @@ def _heed(world: World, arrival: Arrival, now: Moment) -> None:
     """Give the queue the limit that the job's submitter wants for it, if any; the last one wins."""
     if arrival.concurrency is not None:
         queue = world.tree.grow(arrival.queue)
-        asks.change_queue(world, queue, replace(queue.settings, limit=arrival.concurrency), now)
+        wanted = replace(queue.settings, limit=arrival.concurrency)
+        if why_refused(queue, wanted) is None:  # nobody is there to be told
+            asks.change_queue(world, queue, wanted, now)
 
 
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:

@@ -13,6 +13,7 @@ from fairway.core.rates import parse_rate
 from fairway.core.tree import Queue
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(QueueSettings)}
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000
 _CHARGES = ("jobs", "seconds")
 _OVERFLOWS = ("reject", "drop_newest", "drop_oldest")
 
@@ -58,8 +59,8 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
         value = getattr(new, name)
         if value is not None and value < 1:
             return Refusal(name, f"{name} is at least 1")
-    if not (math.isfinite(new.weight) and new.weight > 0):
-        return Refusal("weight", f"weight lies above 0, not at {new.weight}")
+    if not LEAST_WEIGHT <= new.weight <= MOST_WEIGHT:
+        return Refusal("weight", f"weight lies between {LEAST_WEIGHT} and {MOST_WEIGHT:,}")
     if new.assured is not None and new.limit is not None and new.assured > new.limit:
         return Refusal("assured", f"assured ({new.assured}) cannot be above the limit ({new.limit})")
     if new.burst is not None and new.rate is None:
@@ -83,8 +84,9 @@ def _wrong_discipline(new: QueueSettings) -> Refusal | None:
     if new.perturb is not None and not (math.isfinite(new.perturb) and new.perturb >= 1):
         return Refusal("perturb", "perturb is 1 second or more")
     for flow, weight in (new.flow_weights or {}).items():
-        if not (math.isfinite(weight) and weight > 0):
-            return Refusal("flow_weights", f"the weight of flow {flow[:64]!r} lies above 0")
+        if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+            bounds = f"between {LEAST_WEIGHT} and {MOST_WEIGHT:,}"
+            return Refusal("flow_weights", f"the weight of flow {flow[:64]!r} lies {bounds}")
     return None
 
 

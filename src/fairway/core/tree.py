@@ -14,10 +14,10 @@ Choosing changes nothing; only `take` does. Owned by the core.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from typing import Protocol
 
-from fairway.core.discipline import Offer, Served
+from fairway.core.discipline import Discipline, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
 from fairway.core.model import NO_SETTINGS, SLOT, Arrival, QueueSettings, Shape
@@ -42,7 +42,7 @@ class Queue(Member):
     """One node of the tree."""
 
     __slots__ = (
-        "_floor", "bucket", "children", "in_use", "known", "line", "made_of", "own", "path", "rings",
+        "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path", "rings",
         "settings", "shapes", "takers", "waiting",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Queue(Member):
         self.rings: dict[Taker, Ring] = {}
         self.bucket: Bucket | None = None
         self.known = False  # the store has a row for it
-        self._floor: list[tuple[float, int, Member]] = []
+        self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
 
     def path_up(self) -> Iterator[Queue]:
         """Yield this queue and all above it, the root last."""
@@ -87,31 +87,26 @@ class Queue(Member):
         yield self.line
         yield from self.children.values()
 
-    def floor(self, mono: float) -> float:
-        """Return the least S / weight of its busy members; 0 if there are none."""
-        listed = self._floor
-        while listed:
-            level, _, member = listed[0]
-            now = member.level(mono)
-            if not member.busy or member.parent is not self:
-                member.listed = False
-                heappop(listed)
-            elif now > level:
-                heapreplace(listed, (now, member.order, member))
-            else:
-                return level
-        return 0.0
-
     def admit(self, member: Member, mono: float) -> None:
         """A member becomes busy: what it did not use while it was idle is not kept for it."""
-        floor = self.floor(mono) * member.weight
         member.pass_time(mono)
-        if member.used < floor:
-            member.used = floor
+        self.catch_up(member)
         member.busy = True
-        if not member.listed:
-            member.listed = True
-            heappush(self._floor, (member.level(mono), member.order, member))
+
+    def catch_up(self, member: Member) -> None:
+        """Put a member level with those of its priority that had their turns meanwhile."""
+        member.used = max(member.used, self.clocks.get(member.priority, 0.0) * member.weight)
+
+    def turn_of(self, member: Member, mono: float) -> None:
+        """A member has its turn: its S / weight is where those of its priority stand now. Never falls.
+
+        Not the least of all that are busy: one that cannot use its share (full, or waiting for a worker that
+        is not there) would hold the clock back, and whoever came next would be given all that time.
+        """
+        if member.held >= member.assured:
+            level = member.level(mono)
+            if level > self.clocks.get(member.priority, 0.0):
+                self.clocks[member.priority] = level
 
 
 class Tree:
@@ -140,6 +135,16 @@ class Tree:
     def find(self, path: str) -> Queue | None:
         """Return the queue at *path*, if there is one."""
         return self.queues.get(path)
+
+    def discipline_at(self, path: str) -> Discipline:
+        """Return the discipline of a queue, or the one that it would be given if it were made now."""
+        queue = self.queues.get(path)
+        if queue is not None:
+            return queue.own
+        while queue is None:
+            path = path.rpartition("/")[0]
+            queue = self.queues.get(path)
+        return make_discipline(queue.made_of)
 
     def grow(self, path: str) -> Queue:
         """Return the queue at *path*, making it and its parents where they are missing."""
@@ -254,9 +259,12 @@ class Tree:
         served = queue.own.take(offer, most, now)
         count = len(served.jobs)
         self._turns += 1
+        queue.turn_of(queue.line, self.mono)
         self._charge(queue.line, count * size)
         above: Queue | None = queue
         while above is not None:
+            if above.parent is not None:
+                above.parent.turn_of(above, self.mono)
             above.waiting -= count
             above.in_use += count
             if above.bucket is not None:
@@ -316,7 +324,12 @@ class Tree:
         queue.reweigh(settings.weight, self.mono)
         queue.priority, queue.assured = settings.priority, (settings.assured or 0) * SLOT
         queue.version += 1
-        (self.keeping.discard if settings.lend or not settings.assured else self.keeping.add)(queue)
+        if queue.parent is not None:
+            queue.parent.catch_up(queue)  # a limit that held it back is no claim on the future
+        if settings.lend or not settings.assured:
+            self.keeping.discard(queue)
+        else:
+            self.keeping.add(queue)
         if (settings.rate, settings.burst) != (before.rate, before.burst):
             self._set_rate(queue)
         self._adopt(queue, now)
@@ -324,10 +337,10 @@ class Tree:
 
     def pass_time(self, now: int) -> None:
         """Open the queues whose jobs have become due, or that have a token again."""
-        if now < self._seen:  # the wall clock was set back: what was due may not be so any more
+        set_back, self._seen = now < self._seen, now
+        if set_back:  # the wall clock: what was due may not be so any more
             for known in list(self.queues.values()):
                 self._rest(known, now)
-        self._seen = now
         while self._timers and self._timers[0][0] <= now:
             when, path = heappop(self._timers)
             if self._armed.get(path) != when:
@@ -351,8 +364,8 @@ class Tree:
         return self._openings[0][0] if self._openings else None
 
     # --- inside: choosing ------------------------------------------------------------------------
-    def _descend(self, queue: Queue, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
-        mono = self.mono
+    def _descend(self, top: Queue, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
+        mono, queue, looked = self.mono, top, 0
         while True:
             ring = queue.rings.get(taker)
             member = ring.best(mono, self.ahead) if ring is not None else None
@@ -362,13 +375,17 @@ class Tree:
                 queue = member
                 continue
             offer = queue.own.offer(taker.fits, now)
-            if offer is None:
+            if offer is not None:
+                return queue, offer
+            if taker not in queue.takers or looked > len(self.queues):
                 raise AssertionError(f"queue {queue.path!r} has nothing to offer, but stands in the ring")
-            return queue, offer
+            self._rest(queue, now)  # the wall clock was set back since we looked
+            queue, looked = top, looked + 1
 
     # --- inside: who can begin something -----------------------------------------------------------
     def _rest(self, queue: Queue, now: int, refresh: bool = True) -> None:
         """Look again which of a queue's own jobs are due; arm its timer for what is not."""
+        self._seen = max(self._seen, now)
         queue.shapes = queue.own.shapes(now)
         upcoming = queue.own.next_due(now)
         if upcoming is not None:

@@ -358,10 +358,11 @@ def _check_room(tree: Tree, submissions: Sequence[Submission]) -> None:
     """Refuse what a queue has no room for. At a node that does not lead nobody knows; there it is dropped."""
     if not tree.bounded:
         return
-    asked = Counter((job.queue, job.flow) for each in submissions for job in each.jobs)
-    for (path, flow), count in asked.items():
-        queue = tree.find(path)
-        refusal = queue.own.refusal(flow, count) if queue is not None else None
+    asked: dict[str, Counter[str | None]] = {}
+    for job in (job for each in submissions for job in each.jobs):
+        asked.setdefault(job.queue, Counter())[job.flow] += 1
+    for path, coming in asked.items():
+        refusal = tree.discipline_at(path).refusal(coming)
         if refusal is not None:
             raise QueueFull(f"queue '{path}' takes no more jobs now: {refusal}; try again later")
 

@@ -6,7 +6,7 @@ disciplines differ in one thing: whether a job's priority ranks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge
 
 from fairway.core.discipline import Offer, Served
@@ -74,7 +74,7 @@ class Ordered:
         line = self._lines.get(key)
         if line is None or not line.remove(arrival.place, arrival.job):
             return False
-        self._left(key, line)
+        self._left(key, line, 1)
         return True
 
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
@@ -106,19 +106,21 @@ class Ordered:
         flows = [self._flows.name(tag) for tag in tags] if len(self._flows) else None
         if line:
             return Served(jobs, places, line.first_place() <= now, flows)
-        del self._lines[key]
+        self._left(key, line, 0)
         return Served(jobs, places, False, flows)
 
     def charge(self, flow: str | None, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
 
-    def refusal(self, flow: str | None, count: int) -> str | None:
-        return self._bounds.refusal(self._count, 0, flow, count)
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
+        return self._bounds.refusal(self._count, {}, coming)
 
-    def surplus(self) -> Arrival | None:
+    def surplus(self, arrival: Arrival) -> Arrival | None:
         capacity = self._bounds.capacity
         if capacity is None or self._count <= capacity:
             return None
+        if self._bounds.rejects:
+            return arrival
         if self._bounds.drops_oldest:
             (shape, priority), line = min(self._lines.items(), key=lambda item: item[1].first())
             place, job, tag = *line.first(), line.first_tag()
@@ -149,10 +151,8 @@ class Ordered:
             rank = self.rank(priority)
             if rank < own:
                 total += line.count_until(now)
-            elif rank == own and (shape, priority) == (arrival.shape, arrival.priority):
+            elif (rank == own and (shape, priority) == (arrival.shape, arrival.priority)) or rank == own:
                 total += line.count_before(arrival.place, arrival.job)
-            elif rank == own:
-                total += line.count_until(arrival.place - 1)
         return total
 
     def order(self, now: int, most: int) -> Iterator[int]:
@@ -176,7 +176,9 @@ class Ordered:
                 return
             yield rank, place, job
 
-    def _left(self, key: Key, line: Line) -> None:
-        self._count -= 1
+    def _left(self, key: Key, line: Line, jobs: int) -> None:
+        self._count -= jobs
         if not line:
             del self._lines[key]
+            if not self._lines:
+                self._flows = FlowNames()  # those of jobs that are gone need not be remembered

@@ -14,7 +14,7 @@ changed is void. Standings are soft: a new leader starts them anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from copy import copy
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
@@ -51,10 +51,9 @@ class Sfq:
         self._rings: dict[Shape, list[Note]] = {}
         self._active: dict[Shape, int] = {}  # how many flows have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
-        self._levels: list[Note] = []  # V of the flows with due jobs
-        self._away: dict[Hashable, float] = {}  # V of flows that are not here
+        self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
+        self._away: dict[Hashable, float] = {}  # V of flows that are not here and had more than that
         self._bounds = Bounds.of(settings)
-        self._last: Flow | None = None  # the flow of the job that came last
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -67,7 +66,6 @@ class Sfq:
     def put(self, arrival: Arrival) -> None:
         flow = self._grow(arrival.flow)
         flow.put(arrival)
-        self._last = flow
         self._count += 1
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
@@ -100,6 +98,7 @@ class Sfq:
         self._count -= len(jobs)
         self._turns += 1
         flow.served = self._turns
+        self._clock = max(self._clock, flow.used)
         if not self.by_seconds:
             flow.credit -= len(jobs) / self._jobs(most)
             if flow.credit <= NOTHING:
@@ -113,34 +112,36 @@ class Sfq:
         name = self._name(flow)
         found = self._flows.get(name)
         if found is not None:
-            found.used += seconds / found.weight
+            # Not below 0: the charge that is given back may have been made by the discipline before this one.
+            found.used = max(found.used + seconds / found.weight, 0.0)
             self._note(found)
         else:
-            self._away[name] = self._away.get(name, 0.0) + seconds / self._weight(flow)
-            self._forget_old()
+            self._stay_away(name, self._away.get(name, self._clock) + seconds / self._weight(flow))
 
     def drain(self) -> Iterator[Arrival]:
         flows, self._flows, self._count = self._flows, {}, 0
-        self._rings, self._active, self._waits, self._levels = {}, {}, [], []
+        self._rings, self._active, self._waits = {}, {}, []
         for flow in flows.values():
             yield from flow.arrivals()
 
     # --- too many ------------------------------------------------------------------------------------
-    def refusal(self, flow: str | None, count: int) -> str | None:
-        found = self._flows.get(self._name(flow))
-        return self._bounds.refusal(self._count, found.count if found is not None else 0, flow, count)
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
+        flows = ((name, self._flows.get(self._name(name))) for name in coming)
+        waiting = {name: flow.count if flow is not None else 0 for name, flow in flows}
+        return self._bounds.refusal(self._count, waiting, coming)
 
-    def surplus(self) -> Arrival | None:
+    def surplus(self, arrival: Arrival) -> Arrival | None:
         """A flow that is too deep gives up its own; a queue that is too full, one of the longest flow's."""
-        depth, capacity, last = self._bounds.depth, self._bounds.capacity, self._last
-        if depth is not None and last is not None and last.count > depth:
-            return self._given_up(last)
-        if capacity is not None and self._count > capacity:
-            return self._given_up(max(self._flows.values(), key=lambda flow: flow.count))
-        return None
-
-    def _given_up(self, flow: Flow) -> Arrival:
-        return flow.oldest_job() if self._bounds.drops_oldest else flow.newest_job()
+        bounds, own = self._bounds, self._flows[self._name(arrival.flow)]
+        if bounds.depth is not None and own.count > bounds.depth:
+            flow = own
+        elif bounds.capacity is not None and self._count > bounds.capacity:
+            flow = own if bounds.rejects else max(self._flows.values(), key=lambda flow: flow.count)
+        else:
+            return None
+        if bounds.rejects:
+            return arrival
+        return flow.oldest_job() if bounds.drops_oldest else flow.newest_job()
 
     # --- looking -------------------------------------------------------------------------------------
     def shapes(self, now: int) -> Collection[Shape]:
@@ -219,14 +220,11 @@ class Sfq:
             self._to_the_end(flow)  # a light flow may have to pass several times
             self._note(flow)
 
-    def _top(self, ring: list[Note], shape: Shape | None) -> Note | None:
+    def _top(self, ring: list[Note], shape: Shape) -> Note | None:
         """Return the first note that still holds; drop those before it."""
         while ring:
-            note = ring[0]
-            flow = note[3]
-            here = shape in flow.shapes if shape is not None else bool(flow.shapes)
-            if here and note[:2] == self._standing(flow):
-                return note
+            if self._holds(ring[0], shape):
+                return ring[0]
             heappop(ring)
         return None
 
@@ -252,21 +250,12 @@ class Sfq:
             ring = self._rings.setdefault(shape, [])
             heappush(ring, note)
             if len(ring) > 4 * len(self._flows) + 64:
-                self._rings[shape] = self._tidied(ring, shape)
-        if self.by_seconds and flow.shapes:
-            heappush(self._levels, note)
-            if len(self._levels) > 4 * len(self._flows) + 64:
-                self._levels = self._tidied(self._levels, None)
+                left = {one[3].order: one for one in ring if self._holds(one, shape)}
+                self._rings[shape] = sorted(left.values(), key=lambda one: one[:3])
 
-    def _tidied(self, ring: list[Note], shape: Shape | None) -> list[Note]:
-        def holds(note: Note) -> bool:
-            flow = note[3]
-            here = shape in flow.shapes if shape is not None else bool(flow.shapes)
-            return here and note[:2] == self._standing(flow)
-
-        left = list({note[3].order: note for note in ring if holds(note)}.values())
-        heapify(left)
-        return left
+    def _holds(self, note: Note, shape: Shape) -> bool:
+        flow = note[3]
+        return shape in flow.shapes and note[:2] == self._standing(flow)
 
     # --- who is due ------------------------------------------------------------------------------------
     def _look(self, flow: Flow) -> None:
@@ -296,8 +285,7 @@ class Sfq:
 
     def _join(self, flow: Flow) -> None:
         if self.by_seconds:
-            least = self._top(self._levels, None)
-            flow.used = max(flow.used, least[0]) if least is not None else flow.used
+            flow.used = max(flow.used, self._clock)
         else:
             flow.credit = 0.0
             self._to_the_end(flow)
@@ -336,7 +324,7 @@ class Sfq:
         if flow is None:
             self._made += 1
             flow = self._flows[line] = Flow(self._made, self._weight(name))
-            flow.used = self._away.pop(line, 0.0)
+            flow.used = self._away.pop(line, self._clock)
         return flow
 
     def _leave(self, name: str | None, flow: Flow) -> None:
@@ -346,20 +334,21 @@ class Sfq:
         line = self._name(name)
         self._flows.pop(line, None)
         if self.by_seconds:
-            self._away[line] = flow.used
-            self._forget_old()
+            self._stay_away(line, flow.used)
 
-    def _forget_old(self) -> None:
-        """Those that had less than everybody here would start level with them anyway."""
+    def _stay_away(self, name: Hashable, used: float) -> None:
+        """Note what a flow that is not here has had, if it is more than it would be given on its return."""
+        self._away[name] = used
         if len(self._away) > MOST_AWAY:
-            least = self._top(self._levels, None)
-            level = least[0] if least is not None else 0.0
-            self._away = {name: used for name, used in self._away.items() if used > level}
+            left = {name: used for name, used in self._away.items() if used > self._clock}
+            most = sorted(left, key=lambda name: left[name])[-MOST_AWAY // 2 :]
+            self._away = {name: left[name] for name in most}
 
     def _hash_anew(self) -> None:
         """Put the lines of all flows together by a new seed; their order inside a flow stays."""
         flows, self._flows = self._flows, {}
-        self._rings, self._active, self._levels = {}, {}, []
+        self._rings, self._active = {}, {}
+        self._away.clear()  # noted for lines of the old seed
         for old in sorted(flows.values(), key=lambda flow: self._standing(flow)):
             for key, line in old.lines.items():
                 new = self._grow(key.flow)
