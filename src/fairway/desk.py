@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from fairway.core.model import QueueSettings
+from fairway.core.schedules import Progress
 from fairway.query import Query
+from fairway.schedule_spec import ScheduleSpec
 from fairway.store import Accepted, Leadership, NodeRow, NumberedEvent, Page, Store, StoredJob, Submission
 from fairway.wire.messages import FromWorker, ToWorker
 
@@ -82,6 +84,18 @@ class ClusterView:
     link: bool | None = None  # whether this node reaches the leader over HTTP; None when it leads
     linked: dict[str, bool] = field(default_factory=dict)  # nodes linked to this leader: whether each stands
     stands: bool = True  # whether this node stands for election
+
+
+@dataclass(slots=True)
+class ScheduleView:
+    """A schedule, where it stands, and when it fires next."""
+
+    name: str
+    spec: ScheduleSpec
+    progress: Progress
+    next: list[int]
+    created_at: int
+    changed_at: int
 
 
 class Question(NamedTuple):
@@ -199,6 +213,24 @@ class Desk(Protocol):
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
         """Return the order in which due jobs of a queue will begin."""
+
+    async def schedules(self) -> list[ScheduleView]:
+        """Return every schedule, by name."""
+
+    async def get_schedule(self, name: str) -> ScheduleView:
+        """Return a schedule or raise NotFound."""
+
+    async def put_schedule(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleView, bool]:
+        """Make or replace a schedule; say whether it is new."""
+
+    async def pause_schedule(self, name: str, paused: bool) -> ScheduleView:
+        """Pause a schedule, or let it fire again from now on."""
+
+    async def delete_schedule(self, name: str) -> None:
+        """Forget a schedule; the jobs it submitted stay."""
+
+    async def run_schedule(self, name: str) -> StoredJob:
+        """Submit a schedule's job now and return it."""
 
     async def workers(self) -> list[WorkerView]:
         """Return the workers the leader knows."""

@@ -65,6 +65,18 @@ def check_worker(name: str, field: str = "name") -> str:
     return name
 
 
+@lru_cache(maxsize=1024)
+def check_schedule(name: str, field: str = "name") -> str:
+    """Return the name if it can be a schedule's: the same grammar as a worker's."""
+    if not _worker.fullmatch(name):
+        raise InvalidRequest(
+            f"{field} {_shown(name)} is not a schedule's name: write letters, digits, '_', '.', '@' or '-',"
+            " at most 128 characters",
+            field=field,
+        )
+    return name
+
+
 @lru_cache(maxsize=8192)
 def check_text(text: str, field: str, most: int = MOST_TEXT) -> str:
     """Return a short text as it is: not empty, not too long, no NUL, no lone surrogate."""

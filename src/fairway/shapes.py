@@ -180,6 +180,41 @@ class Cluster(TypedDict):
     history: list[Leader]
 
 
+class LastFire(TypedDict):
+    """The latest fire: submitted, skipped, existed (its unique key had a job), refused, or run by hand."""
+
+    at: str
+    job: str | None
+    what: str
+
+
+class Schedule(TypedDict):
+    """A schedule. `next` are its next five fires; `pending` is how many wait for a job of its own to end."""
+
+    name: str
+    cron: str | None
+    zone: str | None
+    every: str | float | None
+    anchor: str | None
+    job: Any
+    missed: str
+    missed_most: int
+    overlap: str
+    jitter: str | float
+    paused: bool
+    next: list[str]
+    last: LastFire | None
+    pending: int
+    created_at: str
+    changed_at: str
+
+
+class Schedules(TypedDict):
+    """All schedules, by name."""
+
+    schedules: list[Schedule]
+
+
 class EventShape(TypedDict):
     """Something that happened."""
 

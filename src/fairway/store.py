@@ -176,6 +176,17 @@ class NodeRow(NamedTuple):
     seen_at: int
 
 
+class ScheduleRow(NamedTuple):
+    """A schedule: what was asked for, and where it stands, both as JSON. Every write changes `revision`."""
+
+    name: str
+    revision: int
+    spec: bytes
+    progress: bytes
+    created_at: int
+    changed_at: int
+
+
 class NumberedEvent(NamedTuple):
     """An event with its public id `number.index`."""
 
@@ -251,6 +262,12 @@ class Store(Protocol):
     async def queue_rows(self) -> dict[str, bytes]:
         """Return every known queue with its own settings as JSON."""
 
+    async def schedule_rows(self) -> list[ScheduleRow]:
+        """Return every schedule, by name."""
+
+    async def find_schedule(self, name: str) -> ScheduleRow | None:
+        """Return one schedule."""
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         """Keep output of attempts; already numbered and bounded by the worker."""
 
@@ -288,6 +305,23 @@ class Store(Protocol):
         Submissions come first, then the batch in the order of its fields. Submissions of the leader leave
         no arrival. A record whose fence does not match raises Deposed as well: the core is wrong about
         the world and must be rebuilt.
+        """
+
+    async def write_schedule(
+        self,
+        term: int,
+        holder: str,
+        name: str,
+        before: int,
+        row: ScheduleRow | None,
+        submissions: Sequence[Submission],
+        now: int,
+    ) -> list[Accepted] | None:
+        """Replace a schedule (None: delete it) and insert its jobs, in one transaction fenced by the term.
+
+        *before* is the revision it must have, 0 if there must be none of that name; if it has another,
+        nothing is written and None returned. Raises Deposed (nothing written) if the term is over. A fire is
+        this one call, so its job exists if, and only if, the schedule remembers it. Jobs leave arrivals.
         """
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:

@@ -10,9 +10,20 @@ import msgspec
 
 from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Timers
-from fairway.desk import ClusterView, QueueView, Standing, WorkerView
+from fairway.desk import ClusterView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
-from fairway.shapes import Cluster, EventShape, Job, Leader, Node, Outcome, Queue, Waiting, Worker
+from fairway.shapes import (
+    Cluster,
+    EventShape,
+    Job,
+    Leader,
+    Node,
+    Outcome,
+    Queue,
+    Schedule,
+    Waiting,
+    Worker,
+)
 from fairway.store import Leadership, NewJob, NodeRow, NumberedEvent, StoredJob
 from fairway.times import MICRO, show_time
 
@@ -150,6 +161,35 @@ def cluster_view(cluster: ClusterView) -> Cluster:
         "link": _link(cluster.link),
         "nodes": [_node(node, cluster) for node in cluster.nodes],
         "history": [_leader(past) for past in cluster.history],
+    }
+
+
+def schedule_view(schedule: ScheduleView) -> Schedule:
+    """Show a schedule."""
+    spec, last = schedule.spec, schedule.progress.last
+    return {
+        "name": schedule.name,
+        "cron": spec.cron,
+        "zone": spec.zone if spec.every is not None else spec.zone or "UTC",
+        "every": spec.every,
+        "anchor": spec.anchor,
+        "job": spec.job,
+        "missed": spec.missed,
+        "missed_most": spec.missed_most,
+        "overlap": spec.overlap,
+        "jitter": spec.jitter,
+        "paused": schedule.progress.paused,
+        "next": [show_time(fire) for fire in schedule.next],
+        "last": None
+        if last is None
+        else {
+            "at": show_time(last.at),
+            "job": None if last.job is None else show(last.job),
+            "what": last.what,
+        },
+        "pending": len(schedule.progress.pending),
+        "created_at": show_time(schedule.created_at),
+        "changed_at": show_time(schedule.changed_at),
     }
 
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "jobs": ("fairway.cli.jobs:jobs", "List, show, wait for, cancel and retry jobs."),
     "queues": ("fairway.cli.queues:queues", "List queues; set limits, pause, resume."),
     "workers": ("fairway.cli.workers:workers", "List workers; drain and resume them."),
+    "schedules": ("fairway.cli.schedules:schedules", "Apply, list, pause, run and delete schedules."),
     "events": ("fairway.cli.events:events", "Watch what happens, live."),
     "cluster": ("fairway.cli.cluster:cluster", "Say who leads and which nodes there are."),
     "doctor": ("fairway.cli.doctor:doctor", "Check this machine and the node, and say what to do."),

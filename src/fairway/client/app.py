@@ -22,9 +22,11 @@ from fairway.places import without_password
 
 if TYPE_CHECKING:
     from fairway.client.channel import Channel
+    from fairway.client.schedules import DeclaredSchedule, ScheduleOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AnyTask = TypeVar("AnyTask", bound=Task[..., Any])
 
 #: Where `fairway up` listens unless told otherwise.
 DEFAULT_URL = "http://127.0.0.1:8899"
@@ -61,6 +63,7 @@ class App:
         self._channel: Channel | None = None
         self._pid = os.getpid()
         self.tasks: dict[str, Task[..., Any]] = {}
+        self.schedules: dict[str, DeclaredSchedule] = {}
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...
@@ -74,6 +77,37 @@ class App:
         if function is not None:
             return self._register(function, name, given)
         return lambda decorated: self._register(decorated, name, given)
+
+    def schedule(
+        self, cron: str | None = None, /, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Say when a task runs: `@app.schedule("0 6 * * *", zone="Europe/Berlin")` above `@app.task`.
+
+        Nothing is sent before `apply_schedules()`.
+        """
+        from fairway.client.schedules import declare
+
+        def decorate(task: AnyTask) -> AnyTask:
+            if not isinstance(task, Task):
+                raise InvalidRequest("@app.schedule stands above @app.task, not below it", field="schedule")
+            declared = declare(task, cron, options)
+            if declared.name in self.schedules:
+                raise Conflict(f"two schedules are named {declared.name!r}; give one of them a name=")
+            self.schedules[declared.name] = declared
+            return task
+
+        return decorate
+
+    def apply_schedules(self) -> list[dict[str, Any]]:
+        """Make or replace the schedules that the code has, and return them; call it when you deploy.
+
+        One that the code no longer has stays until it is deleted, for another program may have made it.
+        """
+        return [self.channel.put_schedule(one.name, one.body) for one in self.schedules.values()]
+
+    async def aapply_schedules(self) -> list[dict[str, Any]]:
+        """Do the same without blocking the event loop."""
+        return [await self.channel.aput_schedule(one.name, one.body) for one in self.schedules.values()]
 
     def submit(self, request: JobRequest[R], *, connection: Any = None) -> Handle[R]:
         """Submit one job that `task.job(...)` made; with *connection* in the caller's own transaction."""

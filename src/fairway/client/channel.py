@@ -36,6 +36,11 @@ class Channel(Protocol):
 
     async def acancel(self, job: str) -> Job: ...
 
+    def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Make or replace a schedule and return it as the API shows it."""
+
+    async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]: ...
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         """Yield events as they happen, from behind id *after*."""
 

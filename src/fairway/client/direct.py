@@ -68,6 +68,12 @@ class DirectChannel:
     async def acancel(self, job: str) -> Job:
         return await (await self._aleader()).acancel(job)
 
+    def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._leader().put_schedule(name, body)
+
+    async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        return await (await self._aleader()).aput_schedule(name, body)
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         return self._leader().events(query, after)
 

@@ -72,9 +72,9 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(name: str, value: Any) -> Any:
     if name in ("run_at", "at"):
-        return _time(value, name)
+        return plain_time(value, name)
     if name in ("delay", "timeout") and value is not None:
-        return _seconds(value, name)
+        return plain_duration(value, name)
     if name == "backoff":
         return _backoff(value)
     if name in ("priority", "max_attempts", "max_crashes", "concurrency"):
@@ -84,7 +84,8 @@ def _plain(name: str, value: Any) -> Any:
     return _text(value, name)
 
 
-def _seconds(value: Any, name: str) -> float:
+def plain_duration(value: Any, name: str) -> float:
+    """Return a duration in seconds, as it is sent."""
     return parse_duration(value.total_seconds() if isinstance(value, timedelta) else value, name)
 
 
@@ -93,10 +94,11 @@ def _backoff(value: Any) -> dict[str, float]:
         raise InvalidRequest(
             f"backoff must be like {{'first': 1, 'max': 60}}, not {value!r}", field="backoff"
         )
-    return {name: _seconds(seconds, f"backoff.{name}") for name, seconds in value.items()}
+    return {name: plain_duration(seconds, f"backoff.{name}") for name, seconds in value.items()}
 
 
-def _time(value: Any, name: str) -> str:
+def plain_time(value: Any, name: str) -> str:
+    """Return a time as RFC 3339 text, as it is sent."""
     text = value.isoformat() if isinstance(value, datetime) else value
     if not isinstance(text, str):
         raise InvalidRequest(f"{name} must be a datetime with a zone or an RFC 3339 text", field=name)

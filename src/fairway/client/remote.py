@@ -44,6 +44,12 @@ class RemoteChannel:
     async def acancel(self, job: str) -> Job:
         return _job(await self.transport.acall("DELETE", f"/jobs/{job}"))
 
+    def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        return _job(self.transport.call("PUT", f"/schedules/{name}", body=body))
+
+    async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        return _job(await self.transport.acall("PUT", f"/schedules/{name}", body=body))
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         for sent in self.transport.follow("/events", {"q": query or None}, last_id=after or ""):
             yield _event(sent)

@@ -30,6 +30,8 @@ from fairway.node.link import Link
 from fairway.node.options import NodeOptions, url_of
 from fairway.node.ports import Roster
 from fairway.node.relay import Relay
+from fairway.node.schedule_book import ScheduleBook
+from fairway.node.timekeeper import Timekeeper
 from fairway.store import NodeRow
 from fairway.stores.sqlite.locks import WorkerLocks
 
@@ -83,6 +85,7 @@ class Node:
         self._stirred = asyncio.Event()
         self.desk = NodeDesk(self)
         self.engine: Engine | None = None
+        self.schedules: ScheduleBook | None = None  # while it leads
         self.url = ""  # where this machine reaches it
         self.advertised = ""  # where others do
         self._server: Listening | None = None
@@ -212,7 +215,7 @@ class Node:
             else:
                 pause = 0.0
             finally:
-                self.engine, self.feed.live = None, False
+                self.engine, self.schedules, self.feed.live = None, None, False
                 self._leading.clear()
                 self.store.stop_listening()
                 await self._elector.resign(reign)
@@ -239,6 +242,8 @@ class Node:
         engine = Engine(self.store, self.feed, reign, self.name, self._database.adapt(self.options.timers))
         await engine.recover()
         self.store.listen()
+        timekeeper = Timekeeper(self.store, reign, self.desk.cancel, engine.look_again)
+        self.schedules = ScheduleBook(self.store, reign, timekeeper)
         self.engine, self.feed.live = engine, True
         self.reign_over = asyncio.Event()
         self._leading.set()
@@ -249,10 +254,11 @@ class Node:
             beat = tasks.create_task(self._beat(reign, engine))
             chores = tasks.create_task(tidy_forever(self.store))
             watch = tasks.create_task(self._watch_locks(engine))
+            firing = tasks.create_task(timekeeper.run())
             try:
                 await engine.run()
             finally:
-                for task in (beat, chores, watch):
+                for task in (beat, chores, watch, firing):
                     task.cancel()
         if not beat.cancelled():  # another took the term: let it have the lock before we stand again
             raise Deposed(f"term {reign.term} is over")

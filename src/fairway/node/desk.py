@@ -24,6 +24,7 @@ from fairway.desk import (
     ClusterView,
     Question,
     QueueView,
+    ScheduleView,
     Standing,
     Tunnel,
     Waiting,
@@ -35,8 +36,19 @@ from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound
 from fairway.ids import show
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
+from fairway.node.schedule_book import ScheduleBook, get_schedule
 from fairway.query import Query
-from fairway.store import Accepted, NewJob, NumberedEvent, Page, Store, StoredJob, Submission
+from fairway.schedule_spec import ScheduleSpec, preview, progress_of, spec_of
+from fairway.store import (
+    Accepted,
+    NewJob,
+    NumberedEvent,
+    Page,
+    ScheduleRow,
+    Store,
+    StoredJob,
+    Submission,
+)
 
 if TYPE_CHECKING:
     from fairway.node.app import Node
@@ -234,6 +246,28 @@ class NodeDesk:
             raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
         return found
 
+    # --- schedules -------------------------------------------------------------------------------
+    async def schedules(self) -> list[ScheduleView]:
+        return [_show_schedule(row, wall()) for row in await self.store.schedule_rows()]
+
+    async def get_schedule(self, name: str) -> ScheduleView:
+        return _show_schedule(await get_schedule(self.store, name), wall())
+
+    async def put_schedule(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleView, bool]:
+        row, is_new = await _ask_leader(self._schedule_book().put(name, spec))
+        return _show_schedule(row, wall()), is_new
+
+    async def pause_schedule(self, name: str, paused: bool) -> ScheduleView:
+        return _show_schedule(await _ask_leader(self._schedule_book().set_paused(name, paused)), wall())
+
+    async def delete_schedule(self, name: str) -> None:
+        await _ask_leader(self._schedule_book().delete(name))
+
+    async def run_schedule(self, name: str) -> StoredJob:
+        job = await _ask_leader(self._schedule_book().run(name))
+        self.ring()
+        return await self.get_job(job)
+
     # --- workers and nodes -----------------------------------------------------------------------
     async def workers(self) -> list[WorkerView]:
         def read(world: World) -> list[WorkerView]:
@@ -294,6 +328,11 @@ class NodeDesk:
         if self._node.engine is None:
             raise NoLeader(self._node.no_leader_detail())
         return self._node.engine
+
+    def _schedule_book(self) -> ScheduleBook:
+        if self._node.schedules is None:
+            raise NoLeader(self._node.no_leader_detail())
+        return self._node.schedules
 
     async def _change(
         self, job: int, make: Callable[[StoredJob], Callable[[Any], happened.CoreEvent]]
@@ -372,6 +411,13 @@ def _problem(reply: Reply) -> Exception:
     if code == "invalid":
         return InvalidRequest(detail, field=reply.field)
     return NotFound(detail, code=code) if code == "not_found" else Conflict(detail, code=code)
+
+
+def _show_schedule(row: ScheduleRow, now: int) -> ScheduleView:
+    spec, progress = spec_of(row), progress_of(row)
+    return ScheduleView(
+        row.name, spec, progress, preview(spec, progress, now), row.created_at, row.changed_at
+    )
 
 
 def _standing(world: World, job: StoredJob) -> Standing | None:

@@ -23,6 +23,7 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleRow,
     StoredJob,
     Submission,
     Taken,
@@ -190,6 +191,12 @@ class MemoryStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return dict(sorted(self.tables.queues.items()))
 
+    async def schedule_rows(self) -> list[ScheduleRow]:
+        return [row for _, row in sorted(self.tables.schedules.items())]
+
+    async def find_schedule(self, name: str) -> ScheduleRow | None:
+        return self.tables.schedules.get(name)
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         for line in lines:
             self.tables.log.setdefault(line[:3], line)
@@ -224,6 +231,19 @@ class MemoryStore:
         if after is not None:
             await after
         return self.apply_commit(term, holder, batch, submissions, now)
+
+    async def write_schedule(
+        self,
+        term: int,
+        holder: str,
+        name: str,
+        before: int,
+        row: ScheduleRow | None,
+        submissions: Sequence[Submission],
+        now: int,
+    ) -> list[Accepted] | None:
+        self.now = max(self.now, now)
+        return writing.write_schedule(self.tables, term, holder, name, before, row, submissions, now)
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         return self.read_arrivals(after, most)

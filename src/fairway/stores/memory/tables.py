@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of
 from fairway.core.plan import Begun, News
-from fairway.store import Leadership, LogLine, NewJob, NodeRow, StoredJob
+from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class Tables:
     history: list[Leadership] = field(default_factory=list)
     nodes: dict[str, NodeRow] = field(default_factory=dict)
     log: dict[tuple[int, int, int], LogLine] = field(default_factory=dict)
+    schedules: dict[str, ScheduleRow] = field(default_factory=dict)
 
 
 class Draft:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fairway.core.lifecycle import State
 from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive
 from fairway.errors import Deposed
-from fairway.store import Accepted, NewJob, Receipt, StoredJob, Submission
+from fairway.store import Accepted, NewJob, Receipt, ScheduleRow, StoredJob, Submission
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
 from fairway.stores.telling import ended_attempts, told
 from fairway.times import MICRO
@@ -30,9 +30,7 @@ def commit(
     tables: Tables, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
 ) -> Receipt:
     """Write everything, or raise Deposed and write nothing."""
-    leader = tables.leadership
-    if leader is None or (leader.term, leader.holder) != (term, holder):
-        raise Deposed(f"term {term} of {holder} is over")
+    _check_term(tables, term, holder)
     draft = Draft(tables)
     asked = {job.id for submission in submissions for job in submission.jobs}
     accepted, inserted = _accept_all(draft, submissions, now)
@@ -68,6 +66,33 @@ def commit(
     redrawn = any(job.id not in asked for job in inserted)
     told_as = draft.keep(now)
     return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, told_as, redrawn)
+
+
+def write_schedule(
+    tables: Tables,
+    term: int,
+    holder: str,
+    name: str,
+    before: int,
+    row: ScheduleRow | None,
+    submissions: Sequence[Submission],
+    now: int,
+) -> list[Accepted] | None:
+    """Replace a schedule and insert its jobs, if it is as it was seen."""
+    _check_term(tables, term, holder)
+    found = tables.schedules.get(name)
+    if (found.revision if found else 0) != before:
+        return None
+    tables.schedules.pop(name, None)
+    if row is not None:
+        tables.schedules[name] = row
+    return submit(tables, submissions, now)
+
+
+def _check_term(tables: Tables, term: int, holder: str) -> None:
+    leader = tables.leadership
+    if leader is None or (leader.term, leader.holder) != (term, holder):
+        raise Deposed(f"term {term} of {holder} is over")
 
 
 def _accept_all(

@@ -456,6 +456,30 @@ SELECT path, settings
   FROM fairway.queue
  ORDER BY path
 
+-- name: schedule_rows
+SELECT name, revision, spec, progress, created_at, changed_at
+  FROM fairway.schedule
+ ORDER BY name
+
+-- name: find_schedule
+SELECT name, revision, spec, progress, created_at, changed_at
+  FROM fairway.schedule
+ WHERE name = $1::text
+
+-- name: add_schedule
+INSERT INTO fairway.schedule (name, revision, spec, progress, created_at, changed_at)
+VALUES ($1::text, $2::bigint, $3::bytea, $4::bytea, $5::bigint, $6::bigint)
+ON CONFLICT (name) DO NOTHING
+
+-- name: change_schedule
+-- Touches nothing if somebody changed it since it was read.
+UPDATE fairway.schedule
+   SET revision = $2::bigint, spec = $3::bytea, progress = $4::bytea, created_at = $5::bigint, changed_at = $6::bigint
+ WHERE name = $1::text AND revision = $7::bigint
+
+-- name: drop_schedule
+DELETE FROM fairway.schedule WHERE name = $1::text AND revision = $2::bigint
+
 -- name: add_log
 -- A worker that was not thanked sends its output again: the second copy is the same.
 INSERT INTO fairway.log (job, attempt, number, at, stream, text)

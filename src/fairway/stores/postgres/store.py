@@ -26,11 +26,12 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleRow,
     StoredJob,
     Submission,
     Taken,
 )
-from fairway.stores.postgres import at_once, committing, leading
+from fairway.stores.postgres import at_once, committing, leading, schedules
 from fairway.stores.postgres import search as searching
 from fairway.stores.postgres.bell import Bell, is_direct
 from fairway.stores.postgres.books import Books
@@ -173,6 +174,13 @@ class PostgresStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return dict(await self._lead("queue_rows"))
 
+    async def schedule_rows(self) -> list[ScheduleRow]:
+        return [ScheduleRow(*row) for row in await self._run("schedule_rows")]
+
+    async def find_schedule(self, name: str) -> ScheduleRow | None:
+        found = await self._run("find_schedule", name)
+        return ScheduleRow(*found[0]) if found else None
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         if lines:
             await self._run("add_log", *(list(column) for column in zip(*lines, strict=True)))
@@ -274,6 +282,24 @@ class PostgresStore:
         if rows:
             self._books.committed()
         return rows
+
+    async def write_schedule(
+        self,
+        term: int,
+        holder: str,
+        name: str,
+        before: int,
+        row: ScheduleRow | None,
+        submissions: Sequence[Submission],
+        now: int,
+    ) -> list[Accepted] | None:
+        fence = leading.fence_of(self._sql, term, holder)
+        async with self._common.writing(fence, lock_seconds=KEY_SECONDS) as connection:
+            if connection is None:
+                raise Deposed(f"term {term} of {holder} is over")
+            return await schedules.write_schedule(
+                connection, self._sql, name, before, row, submissions, now, self.schema
+            )
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         """Return what the last read could not see; *after* 0 starts anew, with all that is there.

@@ -230,6 +230,30 @@ SELECT path, settings
   FROM queue
  ORDER BY path
 
+-- name: schedule_rows
+SELECT name, revision, spec, progress, created_at, changed_at
+  FROM schedule
+ ORDER BY name
+
+-- name: find_schedule
+SELECT name, revision, spec, progress, created_at, changed_at
+  FROM schedule
+ WHERE name = ?1
+
+-- name: add_schedule
+INSERT INTO schedule (name, revision, spec, progress, created_at, changed_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (name) DO NOTHING
+
+-- name: change_schedule
+-- Touches nothing if somebody changed it since it was read.
+UPDATE schedule
+   SET revision = ?2, spec = ?3, progress = ?4, created_at = ?5, changed_at = ?6
+ WHERE name = ?1 AND revision = ?7
+
+-- name: drop_schedule
+DELETE FROM schedule WHERE name = ?1 AND revision = ?2
+
 -- name: add_log
 -- A worker that was not thanked sends its output again: the second copy is the same.
 INSERT OR IGNORE INTO log (job, attempt, number, at, stream, text)

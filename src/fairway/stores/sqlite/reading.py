@@ -8,7 +8,16 @@ import apsw
 import msgspec
 
 from fairway.core.plan import Begun, News
-from fairway.store import Leadership, LiveAttempt, LogLine, NodeRow, NumberedEvent, StoredJob, Taken
+from fairway.store import (
+    Leadership,
+    LiveAttempt,
+    LogLine,
+    NodeRow,
+    NumberedEvent,
+    ScheduleRow,
+    StoredJob,
+    Taken,
+)
 from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.sql import SQL
@@ -75,6 +84,17 @@ def read_log(
 def queue_rows(connection: apsw.Connection) -> dict[str, bytes]:
     """Return the settings of every queue."""
     return dict(fetch(connection, SQL["queue_rows"]))
+
+
+def schedule_rows(connection: apsw.Connection) -> list[ScheduleRow]:
+    """Return every schedule."""
+    return [ScheduleRow(*row) for row in fetch(connection, SQL["schedule_rows"])]
+
+
+def find_schedule(connection: apsw.Connection, name: str) -> ScheduleRow | None:
+    """Return one schedule."""
+    found = fetch(connection, SQL["find_schedule"], (name,))
+    return ScheduleRow(*found[0]) if found else None
 
 
 def nodes(connection: apsw.Connection) -> list[NodeRow]:

@@ -25,11 +25,12 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleRow,
     StoredJob,
     Submission,
     Taken,
 )
-from fairway.stores.sqlite import committing, leading, reading
+from fairway.stores.sqlite import committing, leading, reading, schedules
 from fairway.stores.sqlite import search as searching
 from fairway.stores.sqlite.bell import Bell, ring
 from fairway.stores.sqlite.connection import fetch, open_reader, open_writer, transaction
@@ -124,6 +125,12 @@ class SqliteStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return await self._read(reading.queue_rows)
 
+    async def schedule_rows(self) -> list[ScheduleRow]:
+        return await self._read(reading.schedule_rows)
+
+    async def find_schedule(self, name: str) -> ScheduleRow | None:
+        return await self._read(lambda connection: reading.find_schedule(connection, name))
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         await self._write(lambda connection: _run(connection, "add_log", lines))
 
@@ -155,6 +162,20 @@ class SqliteStore:
         if after is not None:
             await after
         return await self._write(lambda it: committing.commit(it, term, holder, batch, submissions, now))
+
+    async def write_schedule(
+        self,
+        term: int,
+        holder: str,
+        name: str,
+        before: int,
+        row: ScheduleRow | None,
+        submissions: Sequence[Submission],
+        now: int,
+    ) -> list[Accepted] | None:
+        return await self._write(
+            lambda it: schedules.write_schedule(it, term, holder, name, before, row, submissions, now)
+        )
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         return await self._read(lambda connection: reading.take_arrivals(connection, after, most))
