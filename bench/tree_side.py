@@ -40,7 +40,7 @@ def drain_tree(node: Node, jobs: int) -> float:
     for tenant in range(TENANTS):
         settings = {"weight": 1 + tenant % 5, "limit": 100_000, "discipline": "sfq"}
         node.call("PATCH", f"/v1/queues/{QUEUE}/t{tenant}", settings)
-    work = [
+    work: list[dict[str, object]] = [
         {
             "task": "nothing",
             "queue": f"{QUEUE}/t{number % TENANTS}/q{number // TENANTS % QUEUES}",

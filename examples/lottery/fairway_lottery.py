@@ -7,6 +7,7 @@ and keeps its best.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -73,8 +74,12 @@ class Lottery:
         found = self._jobs.get(arrival.job)
         return found is not None and found.job.place == arrival.place
 
-    def ahead(self, arrival: Arrival, now: int) -> int:
-        return [job.job for job in self._drawn(now)].index(arrival.job)
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        return dict(Counter(job.shape for job in self._drawn(now)))
+
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        drawn = [job for job in self._drawn(now) if fits is None or fits(job.shape) or job.job == arrival.job]
+        return [job.job for job in drawn].index(arrival.job)
 
     def order(self, now: int, most: int) -> Iterator[int]:
         return iter([job.job for job in self._drawn(now)[:most]])

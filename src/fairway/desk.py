@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from fairway.core.demand import Demand
+from fairway.core.eta import Eta
 from fairway.core.model import QueueSettings
+from fairway.core.numbers import Figures
 from fairway.core.schedules import Progress
 from fairway.query import Query
 from fairway.schedule_spec import ScheduleSpec
@@ -25,17 +28,27 @@ RELAYED = "fairway-relayed"
 class Waiting:
     """Why a job waits: one true reason, its object, and a sentence for people."""
 
-    reason: str  # paused | not_due | limit | no_worker | behind | starting
+    reason: str  # not_due | paused | limit | rate | no_worker | behind | busy | kept | starting
     detail: str
     on: str | None = None
 
 
 @dataclass(slots=True)
 class Standing:
-    """What the leader knows of a waiting job: why it waits and how many due jobs stand before it."""
+    """What the leader knows of a waiting job: why it waits, how many due jobs stand before it, until when."""
 
     waiting: Waiting | None
     position: int | None
+    eta: Eta | None = None
+
+
+@dataclass(slots=True)
+class FlowView:
+    """A flow of a queue with its numbers; None is the jobs without one."""
+
+    flow: str | None
+    figures: Figures
+    slot_seconds: float
 
 
 @dataclass(slots=True)
@@ -49,6 +62,9 @@ class QueueView:
     running: int
     oldest_wait: float | None  # seconds
     limited_by: str | None
+    figures: Figures
+    slot_seconds: float
+    flows: list[FlowView] = field(default_factory=list)  # the busiest, where one queue was asked for
 
 
 @dataclass(slots=True)
@@ -205,6 +221,9 @@ class Desk(Protocol):
     async def queues(self) -> list[QueueView]:
         """Return the tree, parents before children."""
 
+    async def queue(self, path: str) -> QueueView:
+        """Return one queue, with its flows, or raise NotFound."""
+
     async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
         """Change settings (limit, paused, discipline); *replace* forgets those not named."""
 
@@ -212,7 +231,10 @@ class Desk(Protocol):
         """Forget an empty queue; Conflict while jobs wait or run below it."""
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
-        """Return the order in which due jobs of a queue will begin."""
+        """Return the order in which due jobs of a queue, and of those below it, will begin."""
+
+    async def demand(self) -> Demand:
+        """Say which slots are wanted, shape by shape, and which there are."""
 
     async def schedules(self) -> list[ScheduleView]:
         """Return every schedule, by name."""

@@ -22,6 +22,15 @@ class Waiting(TypedDict):
     on: str | None
 
 
+class EtaShape(TypedDict):
+    """When a job is expected to start; half of all start within `p50`, nine tenths within `p90`."""
+
+    starts_at: str
+    p50: list[str]
+    p90: list[str]
+    basis: str
+
+
 class BackoffShape(TypedDict):
     """Seconds before the first new try and at most."""
 
@@ -62,7 +71,7 @@ class Job(TypedDict):
     last_error: Any
     waiting: Waiting | None
     position: int | None
-    eta: None
+    eta: EtaShape | None
 
 
 class Jobs(TypedDict):
@@ -102,7 +111,37 @@ class Settings(TypedDict):
     overflow: str | None
 
 
-class Queue(TypedDict):
+Rates = TypedDict("Rates", {"in": float, "begun": float, "out": float})
+Rates.__doc__ = "Jobs that came, attempts that began and that ended, a second, about the last minute."
+
+
+class Percentiles(TypedDict):
+    """Seconds below which a half, nine tenths and all but a hundredth were."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+class Figures(TypedDict):
+    """What was counted under this leader. `errors` is the part of recent attempts that went wrong."""
+
+    begun: int
+    ended: int
+    rates: Rates
+    wait: Percentiles | None
+    run: Percentiles | None
+    errors: float | None
+    slot_seconds: float
+
+
+class Flow(Figures):
+    """A flow of a queue; null is the jobs without one."""
+
+    flow: str | None
+
+
+class Queue(Figures):
     """A queue; its numbers count everything below it. `oldest_wait` is in seconds."""
 
     path: str
@@ -112,6 +151,12 @@ class Queue(TypedDict):
     running: int
     oldest_wait: float | None
     limited_by: str | None
+
+
+class QueueWithFlows(Queue):
+    """A queue with its busiest flows, where flows take turns."""
+
+    flows: list[Flow]
 
 
 class Queues(TypedDict):
@@ -143,6 +188,29 @@ class Workers(TypedDict):
     """The workers the leader knows."""
 
     workers: list[Worker]
+
+
+class ShapeDemand(TypedDict):
+    """Slots wanted for jobs of one shape, and what there is for them."""
+
+    adapter: str
+    task: str | None
+    tags: list[str]
+    jobs: int  # due, and held back by nothing but the lack of slots
+    slots: float  # that these jobs would fill
+    seconds: float | None  # that one is expected to run, where that is known
+    running: int
+    slots_there: int  # on workers that can run such jobs
+    slots_free: float
+
+
+class Demand(TypedDict):
+    """Slots that there are, and those wanted by shape; `more` shapes are left out."""
+
+    slots: int
+    free: float
+    shapes: list[ShapeDemand]
+    more: int
 
 
 class Node(TypedDict):

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import msgspec
 
+from fairway.core.demand import Demand as DemandValue
+from fairway.core.eta import Eta
 from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Timers
+from fairway.core.numbers import Figures as FiguresValue
 from fairway.desk import ClusterView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
 from fairway.shapes import (
     Cluster,
+    Demand,
+    EtaShape,
     EventShape,
+    Figures,
     Job,
     Leader,
     Node,
     Outcome,
+    Percentiles,
     Queue,
+    QueueWithFlows,
     Schedule,
     Waiting,
     Worker,
@@ -65,7 +73,7 @@ def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
         "last_error": None if ended or job.outcome is None else msgspec.Raw(job.outcome),
         "waiting": _waiting(standing),
         "position": None if standing is None else standing.position,
-        "eta": None,
+        "eta": None if standing is None else _eta(standing.eta),
     }
 
 
@@ -125,6 +133,39 @@ def queue_view(queue: QueueView) -> Queue:
         "running": queue.running,
         "oldest_wait": queue.oldest_wait,
         "limited_by": queue.limited_by,
+        **_figures(queue.figures, queue.slot_seconds),
+    }
+
+
+def whole_queue_view(queue: QueueView) -> QueueWithFlows:
+    """Show a queue with its flows as well."""
+    flows = queue.flows
+    return {
+        **queue_view(queue),
+        "flows": [{"flow": one.flow, **_figures(one.figures, one.slot_seconds)} for one in flows],
+    }
+
+
+def demand_view(demand: DemandValue) -> Demand:
+    """Show which slots are wanted."""
+    return {
+        "slots": demand.slots,
+        "free": demand.free,
+        "shapes": [
+            {
+                "adapter": shape.adapter,
+                "task": shape.task or None,
+                "tags": list(shape.tags),
+                "jobs": shape.jobs,
+                "slots": shape.slots,
+                "seconds": shape.seconds,
+                "running": shape.running,
+                "slots_there": shape.slots_there,
+                "slots_free": shape.slots_free,
+            }
+            for shape in demand.shapes
+        ],
+        "more": demand.more,
     }
 
 
@@ -248,6 +289,33 @@ def _waiting(standing: Standing | None) -> Waiting | None:
         return None
     waiting = standing.waiting
     return {"reason": waiting.reason, "detail": waiting.detail, "on": waiting.on}
+
+
+def _eta(eta: Eta | None) -> EtaShape | None:
+    if eta is None:
+        return None
+    return {
+        "starts_at": show_time(eta.starts_at),
+        "p50": [show_time(at) for at in eta.p50],
+        "p90": [show_time(at) for at in eta.p90],
+        "basis": eta.basis,
+    }
+
+
+def _figures(figures: FiguresValue, slot_seconds: float) -> Figures:
+    return {
+        "begun": figures.begun,
+        "ended": figures.ended,
+        "rates": {"in": figures.rate_in, "begun": figures.rate_begun, "out": figures.rate_out},
+        "wait": _percentiles(figures.wait),
+        "run": _percentiles(figures.run),
+        "errors": figures.errors,
+        "slot_seconds": slot_seconds,
+    }
+
+
+def _percentiles(seconds: list[float]) -> Percentiles | None:
+    return {"p50": seconds[0], "p90": seconds[1], "p99": seconds[2]} if seconds else None
 
 
 def _node(node: NodeRow, cluster: ClusterView) -> Node:

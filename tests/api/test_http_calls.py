@@ -215,6 +215,49 @@ async def test_the_next_jobs_come_in_the_order_they_will_begin(api: Api) -> None
     assert [job["id"] for job in page["jobs"]] == [second, first, third]
 
 
+async def test_the_next_jobs_of_a_branch_take_turns(api: Api) -> None:
+    jobs = [(await api.submit(queue=queue))["id"] for queue in ("acme/a", "acme/a", "acme/b")]
+    page = await api("GET", "/v1/queues/acme/-/next?n=2")
+    assert [job["id"] for job in page["jobs"]] == [jobs[0], jobs[2]]
+    await api("GET", "/v1/queues/nobody/-/next", status=404)
+
+
+async def test_a_queue_its_flows_and_its_tenant_have_numbers(api: Api, connect_worker: Connect) -> None:
+    await api("PUT", "/v1/queues/acme/a", {"discipline": "sfq"})
+    worker = await connect_worker()
+    await worker.join(tasks=MAIL)
+    assert isinstance(await worker.read(), Welcome)
+    job = await api.submit(queue="acme/a", flow="ann")
+    (assignment,) = (await worker.read_until(Begin)).assignments
+    await finish(worker, assignment.job, b"1")
+    await api("GET", f"/v1/jobs/{job['id']}?wait=10s")
+    shown = await api("GET", "/v1/queues/acme/a")
+    for found in (shown, *(await api("GET", "/v1/queues"))["queues"]):
+        assert (found["begun"], found["ended"], found["errors"]) == (1, 1, 0.0)
+        assert found["rates"]["in"] > 0 and found["rates"]["out"] > 0
+        assert found["wait"]["p50"] <= found["wait"]["p99"] and found["run"]["p50"] > 0
+        assert found["slot_seconds"] > 0
+    assert [(flow["flow"], flow["ended"]) for flow in shown["flows"]] == [("ann", 1)]
+    numbers = (await api.client.get("/metrics")).text
+    assert 'fairway_tenant_ended_total{tenant="acme"} 1' in numbers
+    assert 'fairway_tenant_failed_total{tenant="acme"} 0' in numbers
+
+
+async def test_demand_is_what_waits_for_slots(api: Api, connect_worker: Connect) -> None:
+    assert await api("GET", "/v1/demand") == {"slots": 0, "free": 0.0, "shapes": [], "more": 0}
+    worker = await connect_worker()
+    await worker.join(tasks=MAIL)
+    assert isinstance(await worker.read(), Welcome)
+    await api("PUT", "/v1/queues/shut", {"paused": True})
+    await api.submit(tags=["gpu"])
+    await api.submit(tags=["gpu"], queue="shut")
+    answer = await api("GET", "/v1/demand")
+    (shape,) = answer["shapes"]
+    assert (shape["adapter"], shape["task"], shape["tags"]) == ("python", "mail.send", ["gpu"])
+    assert (shape["jobs"], shape["slots"], shape["slots_there"]) == (1, 1.0, 0)
+    assert answer["slots"] == answer["free"] > 0
+
+
 # --- workers -----------------------------------------------------------------------------------------
 async def test_a_worker_gets_a_job_and_its_value_comes_back(api: Api, connect_worker: Connect) -> None:
     worker = await connect_worker()

@@ -8,16 +8,29 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairway.core.demand import Demand, ShapeDemand
+from fairway.core.eta import Eta
 from fairway.core.lifecycle import State
 from fairway.core.model import QueueSettings, Rules
+from fairway.core.numbers import Figures
 from fairway.core.plan import Event
-from fairway.desk import ClusterView, QueueView, Standing, Waiting, WorkerView
+from fairway.desk import ClusterView, FlowView, QueueView, Standing, Waiting, WorkerView
 from fairway.ids import show
-from fairway.shapes import Cluster, EventShape, Job, Queue, Worker
+from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker
+from fairway.shapes import Demand as DemandShape
 from fairway.spec import new_job, read_spec
 from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob
 from fairway.times import MICRO
-from fairway.views import accepted_job, cluster_view, event_view, job_view, queue_view, worker_view
+from fairway.views import (
+    accepted_job,
+    cluster_view,
+    demand_view,
+    event_view,
+    job_view,
+    queue_view,
+    whole_queue_view,
+    worker_view,
+)
 
 NOW = 1_800_000_000 * MICRO
 HOUR = 3600 * MICRO
@@ -100,7 +113,18 @@ def test_rules_are_shown_in_seconds() -> None:
 def test_a_waiting_job_says_why_and_where_it_stands() -> None:
     view = shown(standing=Standing(Waiting("limit", "limit of acme is full", "acme"), 4))
     assert view["waiting"] == {"reason": "limit", "detail": "limit of acme is full", "on": "acme"}
-    assert view["position"] == 4
+    assert (view["position"], view["eta"]) == (4, None)
+
+
+def test_a_waiting_job_says_when_it_will_start() -> None:
+    eta = Eta(NOW + HOUR, (NOW, NOW + 2 * HOUR), (NOW, NOW + 3 * HOUR), "4 ahead of it")
+    view = shown(standing=Standing(Waiting("behind", "behind 4 jobs", "acme"), 4, eta))
+    assert view["eta"] == {
+        "starts_at": "2027-01-15T09:00:00.000000Z",
+        "p50": ["2027-01-15T08:00:00.000000Z", "2027-01-15T10:00:00.000000Z"],
+        "p90": ["2027-01-15T08:00:00.000000Z", "2027-01-15T11:00:00.000000Z"],
+        "basis": "4 ahead of it",
+    }
 
 
 def conforms(view: Any, shape: Any) -> None:
@@ -110,7 +134,13 @@ def conforms(view: Any, shape: Any) -> None:
 
 
 def test_the_other_views_have_the_documented_shapes() -> None:
-    conforms(queue_view(QueueView("a", QueueSettings(limit=3), 1, 2, 3, 0.5, "a")), Queue)
+    figures = Figures(5, 4, 1.0, 0.5, 0.5, [0.1, 0.2, 0.3], [], 0.25)
+    queue = QueueView("a", QueueSettings(limit=3), 1, 2, 3, 0.5, "a", figures, 7.5)
+    conforms(queue_view(queue), Queue)
+    queue.flows = [FlowView("ann", figures, 1.5), FlowView(None, figures, 0.0)]
+    conforms(whole_queue_view(queue), QueueWithFlows)
+    shape = ShapeDemand("python", "a.b", ("gpu",), 3, 1.5, None, 2, 4, 0.5)
+    conforms(demand_view(Demand(4, 0.5, [shape])), DemandShape)
     conforms(
         worker_view(
             WorkerView("w", "i", "up", 2, 0.5, 1, ["gpu"], ["python"], ["a.b"], ["**"], {"cpu": 2}, NOW, 0.1)

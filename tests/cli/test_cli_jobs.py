@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def test_show_says_first_why_a_job_waits(node: StandIn) -> None:
     assert lines[0] == "waits: limit of 'acme' is full (1 of 1)"
     assert "does      echo 'hello world'" in lines
     assert "position  2 due jobs ahead of it" in lines
+
+
+def test_show_says_when_a_job_will_start(node: StandIn) -> None:
+    long_ago = "2020-01-01T00:00:00Z"
+    eta = {"starts_at": long_ago, "p50": [long_ago] * 2, "p90": [long_ago] * 2, "basis": "2 ahead of it"}
+    node.answer(f"GET /v1/jobs/{ID}", job(waiting=FULL, position=2, eta=eta))
+    (line,) = [line for line in node.run("jobs", "show", ID).stdout.splitlines() if line.startswith("starts")]
+    assert re.fullmatch(r"starts    \S+ d ago \(9 in 10: \S+ d ago to \S+ d ago\), 2 ahead of it", line)
 
 
 def test_show_ends_with_the_traceback_and_obeys_nothing_in_it(node: StandIn) -> None:

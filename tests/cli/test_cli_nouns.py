@@ -18,7 +18,7 @@ from fairway.cli.events import line
 from fairway.cli.main import main
 from fairway.cli.queues import SETTINGS, read_change
 from fairway.errors import WorldError
-from tests.cli.stand_in import StandIn
+from tests.cli.stand_in import StandIn, job
 
 QUEUE = {
     "path": "acme",
@@ -28,6 +28,13 @@ QUEUE = {
     "running": 1,
     "oldest_wait": 61.0,
     "limited_by": "acme",
+    "begun": 40,
+    "ended": 39,
+    "rates": {"in": 2.5, "begun": 1.5, "out": 1.25},
+    "wait": {"p50": 1.0, "p90": 4.0, "p99": 9.0},
+    "run": {"p50": 0.25, "p90": 0.5, "p99": 1.0},
+    "errors": 0.125,
+    "slot_seconds": 99.0,
 }
 WORKER = {
     "name": "w1",
@@ -50,8 +57,48 @@ WORKER = {
 def test_queues_are_listed_with_what_holds_them_up(node: StandIn) -> None:
     node.answer("GET /v1/queues", {"queues": [QUEUE]})
     heading, row = node.run("queues", "list").stdout.splitlines()
-    assert heading.startswith("queue  waiting  scheduled  running  limit  oldest wait")
-    assert row.split() == ["acme", "2", "0", "1", "1", "1", "min", "-", "acme"]
+    assert heading.startswith("queue  waiting  scheduled  running  limit  oldest wait  in/s  out/s  wait p90")
+    assert " ".join(row.split()) == "acme 2 0 1 1 1 min 2.5 1.25 4 s 250 ms 12.5% - acme"
+
+
+def test_queues_are_listed_as_a_tree(node: StandIn) -> None:
+    paths = ["acme", "acme/mail", "acme/mail/bulk", "beta"]
+    node.answer("GET /v1/queues", {"queues": [{**QUEUE, "path": path} for path in paths]})
+    lines = node.run("queues", "list").stdout.splitlines()[1:]
+    assert [line[:12].rstrip() for line in lines] == ["acme", "  mail", "    bulk", "beta"]
+
+
+def test_a_queue_is_shown_with_its_numbers_and_flows(node: StandIn) -> None:
+    flow = {**QUEUE, "flow": "ann", "begun": 7, "slot_seconds": 3.5}
+    node.answer("GET /v1/queues/acme", {**QUEUE, "flows": [flow, {**flow, "flow": None}]})
+    node.answer("GET /v1/queues/acme/-/next", {"jobs": [job()]})
+    said = node.run("queues", "show", "acme").stdout
+    for words in (
+        "rates         in 2.5/s, begun 1.5/s, out 1.25/s",
+        "wait          p50 1 s, p90 4 s, p99 9 s",
+        "run           p50 250 ms, p90 500 ms, p99 1 s",
+        "errors        12.5%",
+        "slot-seconds  99.0 in 40 attempts",
+        "next  1",
+        "ann         7      1.5",
+        "(none)",
+    ):
+        assert words in said
+
+
+def test_demand_is_shown_shape_by_shape(node: StandIn) -> None:
+    shape = {
+        "adapter": "python", "task": "shop.send", "tags": ["gpu", "eu"], "jobs": 12, "slots": 1.2,
+        "seconds": 0.5, "running": 2, "slots_there": 4, "slots_free": 1.5,
+    }  # fmt: skip
+    answer = {"slots": 8, "free": 1.5, "shapes": [shape], "more": 2}
+    node.answer("GET /v1/demand", answer)
+    result = node.run("demand")
+    assert result.stdout.splitlines()[0] == "8 slots, 1.5 free"
+    row = result.stdout.splitlines()[2]
+    assert " ".join(row.split()) == "python shop.send gpu, eu 12 1.2 500 ms 2 4 1.5"
+    assert "2 shapes more" in result.stderr
+    assert json.loads(node.run("demand", "--json").stdout) == answer
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,22 @@ def test_fifo_is_a_list_sorted_by_place(drawn: list[Any]) -> None:
 def test_the_default_is_priority() -> None:
     assert DEFAULT == "priority"
     assert all(make(QueueSettings()).name == name for name, make in DISCIPLINES.items())
+
+
+@each
+@given(drawn=arrivals)
+@settings(max_examples=60, deadline=None)
+def test_due_jobs_are_counted_by_shape(name: str, drawn: list[tuple[int, int, int, str | None]]) -> None:
+    discipline, jobs = filled(name, drawn)
+    due = [job.shape for job in jobs.values() if job.place <= NOW * 100]
+    assert discipline.due_by_shape(NOW * 100) == {shape: due.count(shape) for shape in set(due)}
+
+
+@each
+@given(drawn=arrivals)
+@settings(max_examples=60, deadline=None)
+def test_what_does_not_fit_is_not_ahead(name: str, drawn: list[tuple[int, int, int, str | None]]) -> None:
+    discipline, jobs = filled(name, drawn)
+    fitting = [job for job in jobs.values() if job.shape is SHAPES[0] and job.place <= NOW * 100]
+    ahead = sorted(discipline.ahead(job, NOW * 100, lambda shape: shape is SHAPES[0]) for job in fitting)
+    assert ahead == list(range(len(fitting)))

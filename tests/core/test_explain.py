@@ -8,11 +8,12 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.explain import explain, limited_by, position, show_seconds
-from fairway.core.model import Arrival, Shape
+from fairway.core.model import Arrival, Held, Shape, TaskInfo
 
 from .stage import COMMAND, Stage, task
 
 Setup = Callable[[Stage], None]
+GPU = Shape("command", tags=("gpu",))
 
 
 def nothing(stage: Stage) -> None:
@@ -73,6 +74,82 @@ def free(stage: Stage) -> None:
     stage.join("w", 9)
 
 
+def paused_here(stage: Stage) -> None:
+    stage.join("w", 9)
+    stage.set("acme/mail", paused=True)
+
+
+def full_here(stage: Stage) -> None:
+    stage.join("w", 9)
+    stage.set("acme/mail", limit=2)
+    stage.submit(1, 2, queue="acme/mail")
+    stage.step()
+
+
+def out_of_tokens(stage: Stage) -> None:
+    stage.join("w", 9)
+    stage.step()
+    stage.set("acme", rate="1/min", burst=1)
+    stage.submit(1, queue="acme/other")
+    stage.step()
+
+
+def fitting_but_elsewhere(stage: Stage) -> None:
+    """The one that serves the queue lacks the tag; the one that has it serves another queue."""
+    stage.join("w", 1)
+    stage.join("v", 1, tags=("gpu",), queues=("beta",))
+
+
+def draining_beside_free(stage: Stage) -> None:
+    """The free worker serves another queue: the job waits for the one that drains."""
+    draining(stage)
+    stage.join("v", 9, queues=("beta",))
+
+
+def handing_back(stage: Stage) -> None:
+    stage.join("w", 9)
+    stage.submit(1)
+    stage.step()
+    stage.absorb(happened.HandedBack("w", [Held(1, 1, False)]))
+
+
+def behind_what_nobody_can_run(stage: Stage) -> None:
+    busy(stage)
+    stage.submit(2, 3, queue="acme/mail", shape=Shape("rails"))
+
+
+def behind_in_its_flow(stage: Stage) -> None:
+    busy(stage)
+    stage.set("acme/mail", discipline="sfq")
+    stage.submit(2, 3, queue="acme/mail")
+
+
+def behind_a_higher_priority(stage: Stage) -> None:
+    busy(stage)
+    stage.submit(2, queue="acme/mail", priority=5)
+
+
+def kept_for_another(stage: Stage) -> None:
+    stage.join("w", 2)
+    stage.set("beta", assured=2, lend=False)
+
+
+def kept_for_itself(stage: Stage) -> None:
+    stage.join("w", 2)
+    stage.set("acme", assured=2, lend=False)
+
+
+def room_for_async_only(stage: Stage) -> None:
+    stage.join("w", 1, tasks=(TaskInfo("a", True),))
+    stage.submit(1, shape=task("a"))
+    stage.step()
+
+
+def room_for_all(stage: Stage) -> None:
+    stage.join("w", 9)
+    stage.submit(2, 3, queue="acme/mail")
+
+
 @pytest.mark.parametrize(
     ("setup", "shape", "delay", "reason", "on", "words"),
     [
@@ -91,6 +168,20 @@ def free(stage: Stage) -> None:
         (two_ahead, COMMAND, 0.0, "behind", "acme/mail", "behind 2 jobs of its queue"),
         (busy, COMMAND, 0.0, "busy", "acme/mail", "all 1 slots that fit are taken"),
         (free, COMMAND, 0.0, "starting", None, "about to begin"),
+        (paused_here, COMMAND, 0.0, "paused", "acme/mail", "queue 'acme/mail' is paused"),
+        (full_here, COMMAND, 0.0, "limit", "acme/mail", "(2 of 2 running)"),
+        (out_of_tokens, COMMAND, 0.0, "rate", "acme", "the next start is in 60.0 s"),
+        (fitting_but_elsewhere, GPU, 0.0, "no_worker", "gpu", "no worker has tag gpu"),
+        (draining_beside_free, COMMAND, 0.0, "no_worker", None, "is draining (w)"),
+        (handing_back, COMMAND, 0.0, "no_worker", None, "gives work back (w)"),
+        (behind_what_nobody_can_run, COMMAND, 0.0, "busy", "acme/mail", "it is the next of its queue"),
+        (behind_in_its_flow, COMMAND, 0.0, "behind", None, "behind 2 jobs of its flow"),
+        (behind_a_higher_priority, COMMAND, 0.0, "behind", "acme/mail", "behind 1 job of its queue"),
+        (kept_for_another, COMMAND, 0.0, "kept", "beta", "kept for 'beta'"),
+        (kept_for_itself, COMMAND, 0.0, "starting", None, "about to begin"),
+        (room_for_async_only, COMMAND, 0.0, "busy", "acme/mail", "all 1 slots that fit are taken"),
+        (room_for_async_only, task("a"), 0.0, "starting", None, "about to begin"),
+        (room_for_all, COMMAND, 0.0, "starting", None, "about to begin"),
     ],
 )
 def test_a_waiting_job_has_an_answer(

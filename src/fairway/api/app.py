@@ -8,7 +8,19 @@ from typing import Any
 import msgspec
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
-from fairway.api import cluster, events, health, jobs, logs, queues, schedules, submit, worker_socket, workers
+from fairway.api import (
+    cluster,
+    demand,
+    events,
+    health,
+    jobs,
+    logs,
+    queues,
+    schedules,
+    submit,
+    worker_socket,
+    workers,
+)
 from fairway.api.answers import Answer, Receive, Scope, Send
 from fairway.api.guard import Guard
 from fairway.api.openapi import document
@@ -71,6 +83,7 @@ def operations(tally: Tally, prefix: str = "") -> list[Operation]:
         *queues.OPERATIONS,
         *workers.OPERATIONS,
         *schedules.OPERATIONS,
+        *demand.OPERATIONS,
         *events.OPERATIONS,
         *cluster.OPERATIONS,
         *health.operations(tally, prefix),

@@ -10,11 +10,11 @@ from msgspec import UNSET, Meta, UnsetType
 from fairway.api.answers import Answer, answer_json
 from fairway.api.operation import Call, Operation
 from fairway.clock import wall
-from fairway.errors import InvalidRequest, NotFound
+from fairway.errors import InvalidRequest
 from fairway.names import check_queue, check_text
-from fairway.shapes import Jobs, Queue, Queues
+from fairway.shapes import Jobs, Queue, Queues, QueueWithFlows
 from fairway.spec import Limit, ShortText
-from fairway.views import job_view, queue_view
+from fairway.views import job_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 FlowWeights = Annotated[
@@ -59,11 +59,7 @@ async def list_queues(call: Call) -> Answer:
 
 async def show_queue(call: Call) -> Answer:
     """Show one queue."""
-    path = _path(call)
-    for queue in await call.desk.queues():
-        if queue.path == path:
-            return answer_json(queue_view(queue))
-    raise NotFound(f"there is no queue {path!r}; it exists from its first job or setting on")
+    return answer_json(whole_queue_view(await call.desk.queue(_path(call))))
 
 
 async def put_queue(call: Call) -> Answer:
@@ -126,8 +122,8 @@ OPERATIONS = [
         answer=Jobs, query=NextQuery, errors=(404,), leader=True,
     ),
     Operation(
-        "GET", "/v1/queues/{path:path}", show_queue, "Show a queue",
-        answer=Queue, errors=(404,), leader=True,
+        "GET", "/v1/queues/{path:path}", show_queue, "Show a queue and its flows",
+        answer=QueueWithFlows, errors=(404,), leader=True,
     ),
     Operation(
         "PUT", "/v1/queues/{path:path}", put_queue, "Set a queue's settings; those not named are forgotten",

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from fairway.cli.moments import between, exact, show_seconds
+from fairway.cli.moments import between, exact, relative, show_seconds
 
 Job = Mapping[str, Any]
 
@@ -72,6 +72,7 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("does", what(job)),
         ("queue", job["queue"]),
         ("position", _position(job)),
+        ("starts", _starts(job)),
         ("flow", job.get("flow")),
         ("priority", job.get("priority") or None),
         ("tags", ", ".join(job.get("tags") or [])),
@@ -97,6 +98,15 @@ def _position(job: Job) -> str | None:
     if ahead == 0:
         return "next in its line"
     return f"{ahead} due {'job' if ahead == 1 else 'jobs'} ahead of it"
+
+
+def _starts(job: Job) -> str | None:
+    """Say when a waiting job is expected to start: `in 5 min (9 in 10: in 3 min to in 8 min)`."""
+    eta = job.get("eta")
+    if not isinstance(eta, Mapping):
+        return None
+    earliest, latest = (relative(at) for at in eta["p90"])
+    return f"{relative(eta['starts_at'])} (9 in 10: {earliest} to {latest}), {eta['basis']}"
 
 
 def _last_error(job: Job) -> str | None:

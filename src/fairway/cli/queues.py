@@ -42,23 +42,46 @@ def list_queues() -> None:
     if current().json:
         show_json(answer)
         return
-    headings = ("queue", "waiting", "scheduled", "running", "limit", "oldest wait", "settings", "held up by")
+    headings = (
+        "queue", "waiting", "scheduled", "running", "limit", "oldest wait", "in/s", "out/s", "wait p90",
+        "run p50", "errors", "settings", "held up by",
+    )  # fmt: skip
     show_table(headings, map(_row, answer["queues"]), "no queues yet; one exists from its first job on")
 
 
 def _row(queue: dict[str, Any]) -> tuple[object, ...]:
     settings = dict(queue.get("settings") or {})
     limit = settings.pop("limit", None)
+    *above, name = queue["path"].split("/")
+    rates = queue.get("rates") or {}
     return (
-        queue["path"],
+        "  " * len(above) + name,
         queue.get("waiting", 0),
         queue.get("scheduled", 0),
         queue.get("running", 0),
         limit,
         show_seconds(queue.get("oldest_wait")),
+        _rate(rates.get("in")),
+        _rate(rates.get("out")),
+        show_seconds((queue.get("wait") or {}).get("p90")),
+        show_seconds((queue.get("run") or {}).get("p50")),
+        _share(queue.get("errors")),
         _settings(settings),
         _held_up_by(queue),
     )
+
+
+def _rate(rate: float | None) -> str | None:
+    return f"{rate:.3g}" if rate else None
+
+
+def _share(share: float | None) -> str | None:
+    return f"{share:.1%}" if share else None
+
+
+def _percentiles(found: dict[str, float] | None) -> str | None:
+    """Write percentiles on one line: `p50 12 ms, p90 1.2 s, p99 5 s`."""
+    return ", ".join(f"{name} {show_seconds(seconds)}" for name, seconds in (found or {}).items()) or None
 
 
 def _held_up_by(queue: dict[str, Any]) -> str | None:
@@ -88,7 +111,7 @@ def _settings(settings: dict[str, Any]) -> str:
 @click.argument("queue")
 @talks
 def show(queue: str) -> None:
-    """Show one queue and which of its jobs begin next."""
+    """Show one queue, its numbers and flows, and which jobs begin next there and below."""
     transport = current().transport()
     found = transport.call("GET", f"/queues/{path(queue)}")
     if current().json:
@@ -98,6 +121,22 @@ def show(queue: str) -> None:
     coming = transport.call("GET", f"/queues/{path(queue)}/-/next", params={"n": NEXT_SHOWN})
     for number, job in enumerate(coming["jobs"], start=1):
         say(clean(f"next {number:>2}      {job['id']}  {what(job)}"))
+    if found.get("flows"):
+        say()
+        headings = ("flow", "begun", "begun/s", "wait p90", "run p50", "errors", "slot-seconds")
+        show_table(headings, map(_flow_row, found["flows"]))
+
+
+def _flow_row(flow: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        "(none)" if flow.get("flow") is None else flow["flow"],
+        flow.get("begun"),
+        _rate((flow.get("rates") or {}).get("begun")),
+        show_seconds((flow.get("wait") or {}).get("p90")),
+        show_seconds((flow.get("run") or {}).get("p50")),
+        _share(flow.get("errors")),
+        flow.get("slot_seconds"),
+    )
 
 
 def _show(queue: dict[str, Any]) -> None:
@@ -112,9 +151,21 @@ def _show(queue: dict[str, Any]) -> None:
             ("paused", "yes" if settings.get("paused") else "no"),
             *_unusual(settings),
             ("oldest wait", show_seconds(queue.get("oldest_wait"))),
+            *_numbers(queue),
             ("held up by", _held_up_by(queue)),
         ]
     )
+
+
+def _numbers(queue: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what was counted: how fast, how long, how much."""
+    rates = queue.get("rates") or {}
+    yield "rates", ", ".join(f"{name} {rate:.3g}/s" for name, rate in rates.items() if rate)
+    yield "wait", _percentiles(queue.get("wait"))
+    yield "run", _percentiles(queue.get("run"))
+    yield "errors", _share(queue.get("errors"))
+    if queue.get("slot_seconds"):
+        yield "slot-seconds", f"{queue['slot_seconds']:.1f} in {queue.get('begun', 0)} attempts"
 
 
 def _unusual(settings: dict[str, Any]) -> Iterator[tuple[str, object]]:

@@ -21,6 +21,7 @@ MOVED = ("moved", "the job moved while it was looked up")
 def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
     """End a waiting job at once; stop a running one."""
     live = world.live.get(ask.job.job)
+    world.forecasts.forget(ask.job.job)
     if live is not None:
         _stop(world, live, ask.force, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
@@ -52,6 +53,7 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
     else:
         new = ask.new
+        world.forecasts.forget(new.job)
         world.tree.put(new, now.wall)
         make_known(world, new.queue, now)
         world.plan.batch.edits.append(
@@ -106,6 +108,7 @@ def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
         reply = Reply(ask.ticket, error=("not_empty", f"queue '{ask.path}' is not empty: {holds}"))
     else:
         world.tree.prune(queue)
+        world.numbers.forget(queue)
         world.plan.batch.queues.append(SaveQueue(ask.path, None, now.wall))
         world.plan.batch.news.append(News("queue.deleted", now.wall, queue=ask.path))
         reply = Reply(ask.ticket, ask.path)

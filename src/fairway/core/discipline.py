@@ -89,11 +89,14 @@ class Discipline(Protocol):
     def due_count(self, now: int) -> int:
         """Count the jobs that are due."""
 
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        """Count the jobs that are due, shape by shape."""
+
     def holds(self, arrival: Arrival) -> bool:
         """Say whether this job already stands here at its place."""
 
-    def ahead(self, arrival: Arrival, now: int) -> int:
-        """Count the due jobs that would be served before this one."""
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        """Count the due jobs that would be served before this one, of the shapes that fit if told so."""
 
     def order(self, now: int, most: int) -> Iterator[int]:
         """Yield up to *most* due jobs in the order in which they would begin."""

@@ -30,6 +30,8 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
         if kind != "ok":
             if kind == "error" and live.shape.task:
                 world.estimates.add(live.shape.task, took)
+            if kind != "stopped":
+                world.count_ended((live,), took, live.size, now.mono, failed=kind != "cancelled")
             settle(world, live, kind, body, now, luck, retry_after)
             world.remember((job,), attempt, incarnation)
             continue
@@ -69,6 +71,7 @@ def _succeed(world: World, row: list[Live], value: bytes, seconds: float, now: M
         size += live.size
     worker.free += size
     world.tree.release(first.queue, len(row), size)
+    world.count_ended(row, seconds, size, now.mono)
     world.tree.learn(now.mono - first.begun_at)
     if first.queue.own.by_seconds:
         for live in row:
@@ -95,6 +98,7 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
 def lose(world: World, live: Live, why: str, now: Moment) -> None:
     """An attempt's worker is gone, or never named it within a lease."""
     world.counts.lost += 1
+    world.count_ended((live,), now.mono - live.begun_at, live.size, now.mono, failed=True)
     settle(world, live, "lost", note("WorkerLost", why), now)
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairway.core.disciplines.sfq import Sfq
 from fairway.core.matching import why_not
-from fairway.core.model import SLOT, Arrival
+from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.placement import Kept
 from fairway.core.tree import Queue
-from fairway.core.world import World
+from fairway.core.world import Worker, World
+
+MOST_AHEAD = 1000  # up to which what stands ahead is counted
 
 
 class Why(NamedTuple):
@@ -30,7 +33,7 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     if job.place > now:
         return Why("not_due", f"due in {show_seconds((job.place - now) / 1e6)}")
     queue = world.tree.find(job.queue)
-    if queue is None:
+    if queue is None or not queue.own.holds(job):
         return Why("starting", "accepted; the leader is about to take it in")
     return _branch(queue, world.tree.mono) or _workers(world, job) or _line(world, queue, job, now)
 
@@ -40,7 +43,7 @@ def position(world: World, job: Arrival, now: int) -> int | None:
     queue = world.tree.find(job.queue)
     if queue is None or job.place > now or job.job in world.live:
         return None
-    return min(queue.own.ahead(job, now), 1000)
+    return min(queue.own.ahead(job, now), MOST_AHEAD)
 
 
 def limited_by(queue: Queue, mono: float) -> str | None:
@@ -85,27 +88,58 @@ def _workers(world: World, job: Arrival) -> Why | None:
     if not attached:
         return Why("no_worker", f"no worker serves queue '{job.queue}'", job.queue)
     lacks = sorted({lack for worker in attached if (lack := why_not(worker.spec, job.shape))})
-    fitting = [worker for worker in attached if worker.kind.fits(job.shape)]
+    fitting = _fitting(world, job)
     if not fitting:
         return Why("no_worker", f"no worker has {' or '.join(lacks)}", lacks[0].split(" ", 1)[1])
+    names = ", ".join(sorted(worker.spec.name for worker in fitting)[:3])
     if all(worker.draining for worker in fitting):
-        return Why("no_worker", "every worker that could take it is draining")
+        return Why("no_worker", f"every worker that could take it is draining ({names})")
+    if all(worker.draining or worker.refusing for worker in fitting):
+        return Why("no_worker", f"every worker that could take it is silent or gives work back ({names})")
     return None
 
 
 def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
-    ahead = position(world, job, now) or 0
-    if ahead:
-        count = "1,000 or more jobs" if ahead >= 1000 else "1 job" if ahead == 1 else f"{ahead} jobs"
-        return Why("behind", f"behind {count} of its queue", queue.path)
-    fitting = [w for w in world.workers.values() if w.connected and w.kind.fits(job.shape)]
-    if Kept(world).holds(fitting[0].kind.whole) and not _is_owed(queue):
-        keepers = ", ".join(sorted(f"'{keeper.path}'" for keeper in world.tree.keeping))
-        return Why("kept", f"the free slots are kept for {keepers}, which does not lend them", queue.path)
-    if all(worker.free < SLOT for worker in fitting):
-        slots = sum(worker.spec.slots for worker in fitting)
+    able = [worker for worker in _fitting(world, job) if not worker.draining]
+    free = sum(_room(worker, job.shape) for worker in able if worker.takes_more)
+    # What no worker here can run is passed over, and stands in nobody's way.
+    ahead = queue.own.ahead(job, now, lambda shape: any(worker.kind.fits(shape) for worker in able))
+    if ahead and ahead >= free:
+        return _behind(queue, job, min(ahead, MOST_AHEAD), now)
+    if not free:
+        slots = sum(worker.spec.slots for worker in able)
         return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)
+    keepers = sorted(keeper.path for keeper in world.tree.keeping if keeper.held < keeper.assured)
+    if keepers and not _is_owed(queue) and all(Kept(world).holds(worker.kind.whole) for worker in able):
+        names = ", ".join(f"'{keeper}'" for keeper in keepers[:3])
+        return Why("kept", f"the free slots are kept for {names}, which does not lend them", keepers[0])
     return Why("starting", "about to begin")
+
+
+def _behind(queue: Queue, job: Arrival, ahead: int, now: int) -> Why:
+    own = queue.own.ahead_in_flow(job, now) if isinstance(queue.own, Sfq) else 0
+    if own:
+        said = f"behind {_jobs(own)} of its flow '{job.flow or ''}', {_jobs(ahead)} of its queue"
+        return Why("behind", said, job.flow)
+    return Why("behind", f"behind {_jobs(ahead)} of its queue", queue.path)
+
+
+def _jobs(count: int) -> str:
+    return "1,000 or more jobs" if count >= MOST_AHEAD else "1 job" if count == 1 else f"{count} jobs"
+
+
+def _fitting(world: World, job: Arrival) -> list[Worker]:
+    """Return the workers that are there, serve the job's queue and can run it."""
+    return [
+        worker
+        for worker in world.workers.values()
+        if worker.connected and worker.kind.attached(job.queue) and worker.kind.fits(job.shape)
+    ]
+
+
+def _room(worker: Worker, shape: Shape) -> int:
+    """Return how many such jobs a worker has room for."""
+    return worker.free // (SLOT // worker.spec.async_per_slot if worker.kind.is_async(shape) else SLOT)
 
 
 def _is_owed(queue: Queue) -> bool:

@@ -2,8 +2,8 @@
 
 Slots are shared by what a member holds above its assured ones (its excess, *e*) and by the integral of that
 over time (*S*, slot-seconds). The one with the least `(S + h·e) / weight` is next: *S* makes long jobs cost
-what they use, *h·e* makes those count that run now, for as long as they may be expected to go on. Owned by
-the tree; times are monotonic seconds.
+what they use, *h·e* makes those count that run now, for as long as they may be expected to go on. All that
+it holds, over time, is only counted for people to see. Owned by the tree; times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Member:
     """What competes for the slots of *parent*; the root has none."""
 
     __slots__ = (
-        "assured", "at", "busy", "held", "order", "parent", "priority", "served", "used", "version",
-        "weight",
+        "assured", "at", "busy", "held", "order", "parent", "priority", "served", "slot_seconds", "used",
+        "version", "weight",
     )  # fmt: skip
 
     def __init__(self, parent: Queue | None, order: int) -> None:
@@ -32,6 +32,7 @@ class Member:
         self.priority = 0
         self.held = 0
         self.used = 0.0  # S, until `at`
+        self.slot_seconds = 0.0  # the integral of `held`, until `at`
         self.at = 0.0
         self.served = 0  # the number of its last turn
         self.version = 0  # rises when its standing changes: what was noted about it before is void
@@ -39,10 +40,17 @@ class Member:
 
     def pass_time(self, mono: float) -> None:
         """Charge what it has held up to now; called before `held`, `assured` or `weight` change."""
-        over = self.held - self.assured
-        if over > 0:
-            self.used += over / SLOT * (mono - self.at)
+        held = self.held
+        if held:
+            passed = (mono - self.at) / SLOT
+            self.slot_seconds += held * passed
+            if held > self.assured:
+                self.used += (held - self.assured) * passed
         self.at = mono
+
+    def slot_seconds_until(self, mono: float) -> float:
+        """Return the slot-seconds it has held in all."""
+        return self.slot_seconds + self.held / SLOT * max(mono - self.at, 0.0)
 
     def standing(self, mono: float, ahead: float) -> float:
         """Return (S + h·e) / weight; it never falls while nothing else changes. *ahead* is h, in seconds."""

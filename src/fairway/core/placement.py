@@ -196,3 +196,6 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     spec = worker.spec
     world.plan.batch.begins.append(Begin(jobs, spec.incarnation, spec.name, now.wall, queue.path, shape.task))
     world.counts.begun += len(jobs)
+    wait = (now.wall - places[len(places) // 2]) / 1e6
+    world.numbers.began(queue, flow, len(jobs), wait, mono)
+    world.forecasts.began(jobs, mono)

@@ -18,6 +18,7 @@ from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Tim
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
 from fairway.core.settings import read_settings, why_refused
+from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
 
@@ -59,6 +60,7 @@ def _wake_at(world: World, now: Moment) -> float | None:
 # --- jobs arrive ---------------------------------------------------------------------------------------
 def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
     _arrive(world, event.arrivals, now)
+    world.forecasts.sample(world, event.arrivals, now)
 
 
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
@@ -68,6 +70,7 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
             _heed(world, arrival, now)
         else:
             _arrive(world, [arrival], now)
+    world.forecasts.sample(world, event.arrivals, now)
 
 
 def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
@@ -88,6 +91,7 @@ def _known(world: World, arrival: Arrival) -> bool:
 def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
     """Let new jobs wait, and tell of those in a row that are alike at once."""
     jobs: list[int] = []
+    came: list[tuple[Queue, list[int]]] = []
     last: tuple[object, ...] | None = None
     for arrival in arrivals:
         queue = world.tree.put(arrival, now.wall)
@@ -99,6 +103,7 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
         alike = (queue, state, arrival.shape)
         if alike != last:
             jobs, last = [], alike
+            came.append((queue, jobs))
             world.plan.batch.news.append(
                 News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
             )
@@ -106,6 +111,8 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
         surplus = queue.own.surplus(arrival)
         if surplus is not None:
             asks.give_up(world, surplus._replace(queue=queue.path), now)
+    for queue, jobs in came:
+        world.numbers.arrived(queue, len(jobs), now.mono)
     world.counts.submitted += len(arrivals)
 
 
@@ -120,6 +127,7 @@ def _heed(world: World, arrival: Arrival, now: Moment) -> None:
 
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:
     for arrival in event.arrivals:
+        world.forecasts.forget(arrival.job)
         live = world.live.get(arrival.job)
         if live is not None:
             world.forget(live)  # its begin did not happen: there was no such row

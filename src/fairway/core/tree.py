@@ -42,8 +42,8 @@ class Queue(Member):
     """One node of the tree."""
 
     __slots__ = (
-        "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path", "rings",
-        "settings", "shapes", "takers", "waiting",
+        "active", "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path",
+        "rings", "settings", "shapes", "takers", "waiting",
     )  # fmt: skip
 
     def __init__(self, path: str, parent: Queue | None, order: int) -> None:
@@ -61,6 +61,7 @@ class Queue(Member):
         self.rings: dict[Taker, Ring] = {}
         self.bucket: Bucket | None = None
         self.known = False  # the store has a row for it
+        self.active: dict[Member, None] = {}  # the members that are busy
         self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
 
     def path_up(self) -> Iterator[Queue]:
@@ -69,6 +70,12 @@ class Queue(Member):
         while queue is not None:
             yield queue
             queue = queue.parent
+
+    def subtree(self) -> Iterator[Queue]:
+        """Yield this queue and all below it, parents before children."""
+        yield self
+        for child in self.children.values():
+            yield from child.subtree()
 
     @property
     def full(self) -> bool:
@@ -87,11 +94,16 @@ class Queue(Member):
         yield self.line
         yield from self.children.values()
 
+    def busy_members(self) -> Iterator[Member]:
+        """Yield the members that hold something or could begin something."""
+        return iter(self.active)
+
     def admit(self, member: Member, mono: float) -> None:
         """A member becomes busy: what it did not use while it was idle is not kept for it."""
         member.pass_time(mono)
         self.catch_up(member)
         member.busy = True
+        self.active[member] = None
 
     def catch_up(self, member: Member) -> None:
         """Put a member level with those of its priority that had their turns meanwhile."""
@@ -125,7 +137,7 @@ class Tree:
         self.bounded = False  # some queue takes no more than so many jobs
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
-        self._turns = 0
+        self.turns = 0
         self._timers: list[tuple[int, str]] = []
         self._armed: dict[str, int] = {}  # queue → the wall time its timer stands at
         self._openings: list[tuple[float, int, Queue]] = []  # when a bucket has a token again
@@ -163,6 +175,7 @@ class Tree:
             for ring in queue.parent.rings.values():
                 ring.drop(queue)
             queue.busy = False
+            queue.parent.active.pop(queue, None)
             self.keeping.discard(queue)
             del queue.parent.children[queue.path.rpartition("/")[2]]
             del self.queues[queue.path]
@@ -258,7 +271,7 @@ class Tree:
             most = _room(queue, most)
         served = queue.own.take(offer, most, now)
         count = len(served.jobs)
-        self._turns += 1
+        self.turns += 1
         queue.turn_of(queue.line, self.mono)
         self._charge(queue.line, count * size)
         above: Queue | None = queue
@@ -314,7 +327,7 @@ class Tree:
     def _charge(self, member: Member, size: int) -> None:
         member.pass_time(self.mono)
         member.held += size
-        member.served = self._turns
+        member.served = self.turns
         member.version += 1
 
     # --- settings and time -----------------------------------------------------------------------
@@ -414,6 +427,7 @@ class Tree:
                 above.admit(below, mono)
             elif below.busy and not able and not below.held:
                 below.busy = False
+                above.active.pop(below, None)
             owes = below.held < below.assured
             for taker in self.takers:
                 ring = above.rings.get(taker)

@@ -5,12 +5,15 @@ One `World` per term, owned by the core; the modules beside this one are the ver
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairway.core.estimates import Estimates
+from fairway.core.eta import Forecasts
 from fairway.core.matching import WorkerClass, class_key
-from fairway.core.model import CLEAN, DEFAULT_RULES, Arrival, Ledger, Rules, Shape, Timers, WorkerSpec
+from fairway.core.model import CLEAN, DEFAULT_RULES, SLOT, Arrival, Ledger, Rules, Shape, Timers, WorkerSpec
+from fairway.core.numbers import NumberBook
 from fairway.core.plan import Acks, Plan
 from fairway.core.tree import Queue, Tree
 
@@ -118,6 +121,8 @@ class World:
     kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
     estimates: Estimates = field(default_factory=Estimates)  # by task
     queue_estimates: Estimates = field(default_factory=Estimates)
+    numbers: NumberBook = field(default_factory=NumberBook)
+    forecasts: Forecasts = field(default_factory=Forecasts)
     counts: Counts = field(default_factory=Counts)
     plan: Plan = field(default_factory=Plan)
     bundles: int = 0  # the number of the last bundle
@@ -176,6 +181,17 @@ class World:
         """Charge an attempt's flow with what it really took (so far)."""
         live.queue.own.charge(live.flow, seconds - live.charged)
         live.charged = seconds
+
+    def count_ended(
+        self, ended: Sequence[Live], seconds: float, size: int, mono: float, failed: bool = False
+    ) -> None:
+        """Count attempts of one queue that ended alike, ran for *seconds* and held *size* altogether."""
+        queue, held = ended[0].queue, size / SLOT * (mono - ended[0].begun_at)
+        self.numbers.ended(queue, len(ended), seconds, held, failed, mono)
+        if queue.own.name == "sfq":
+            for flow, count in Counter(live.flow for live in ended).items():
+                part = count / len(ended)
+                self.numbers.flow_ended(queue, flow, count, seconds * part, held * part, failed)
 
     def acks(self, incarnation: str) -> Acks:
         """Return the acknowledgements that go to one worker with this plan."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from fairway import __version__
 from fairway.api.app import Api, build_api
 from fairway.api.server import Server
-from fairway.clock import wall
+from fairway.clock import moment, wall
 from fairway.errors import Deposed, NoLeader, WorldError
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign
@@ -27,6 +27,7 @@ from fairway.node.engine import Engine
 from fairway.node.feed import Feed
 from fairway.node.hosting import OwnWorker
 from fairway.node.link import Link
+from fairway.node.metrics import tenant_numbers
 from fairway.node.options import NodeOptions, url_of
 from fairway.node.ports import Roster
 from fairway.node.relay import Relay
@@ -192,6 +193,7 @@ class Node:
             counts = self.engine.counts
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
+            numbers |= tenant_numbers(world, moment().mono)
         return numbers
 
     # --- leading ---------------------------------------------------------------------------------

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fairway.clock import moment, wall
 from fairway.core import events as happened
 from fairway.core import explain as explaining
+from fairway.core.demand import Demand, demand
+from fairway.core.eta import eta
+from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import SLOT, Arrival, shape_of
+from fairway.core.model import SLOT, Arrival, Moment, shape_of
+from fairway.core.numbers import Numbers
 from fairway.core.plan import Reply
 from fairway.core.tree import Queue, Tree
 from fairway.core.world import Worker, World
 from fairway.desk import (
     ClusterView,
+    FlowView,
     Question,
     QueueView,
     ScheduleView,
@@ -57,6 +62,7 @@ T = TypeVar("T")
 
 ASK_TRIES = 8
 ASK_SECONDS = 10.0
+FLOWS_SHOWN = 100
 MAYBE_ACCEPTED = "; the jobs may be accepted all the same: ask again under the same Idempotency-Key"
 
 
@@ -224,14 +230,31 @@ class NodeDesk:
     # --- queues ----------------------------------------------------------------------------------
     async def queues(self) -> list[QueueView]:
         def read(world: World) -> list[QueueView]:
-            return [_show_queue(queue, wall()) for path, queue in sorted(world.tree.queues.items()) if path]
+            now, numbers = moment(), world.numbers.of_all(world.tree)
+            return [
+                _show_queue(world, queue, numbers[queue], now)
+                for path, queue in sorted(world.tree.queues.items())
+                if path
+            ]
 
         return await _ask_leader(self._leader().look(read))
+
+    async def queue(self, path: str) -> QueueView:
+        def read(world: World) -> QueueView | None:
+            queue = world.tree.find(path)
+            return None if queue is None or not queue.path else _show_whole_queue(world, queue)
+
+        found = await _ask_leader(self._leader().look(read))
+        if found is None:
+            raise NotFound(f"there is no queue {path!r}; it exists from its first job or setting on")
+        return found
 
     async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
         engine = self._leader()
         await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
-        return await _ask_leader(engine.look(lambda world: _show_queue(world.tree.grow(path), wall())))
+        return await _ask_leader(
+            engine.look(lambda world: _show_whole_queue(world, world.tree.grow(path), flows=False))
+        )
 
     async def delete_queue(self, path: str) -> None:
         await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path))
@@ -239,7 +262,7 @@ class NodeDesk:
     async def next_jobs(self, path: str, most: int) -> list[int]:
         def read(world: World) -> list[int] | None:
             queue = world.tree.find(path)
-            return None if queue is None or not queue.path else list(queue.own.order(wall(), most))
+            return None if queue is None or not queue.path else foresee(world.tree, queue, most, moment())
 
         found = await _ask_leader(self._leader().look(read))
         if found is None:
@@ -269,6 +292,9 @@ class NodeDesk:
         return await self.get_job(job)
 
     # --- workers and nodes -----------------------------------------------------------------------
+    async def demand(self) -> Demand:
+        return await _ask_leader(self._leader().look(lambda world: demand(world, moment())))
+
     async def workers(self) -> list[WorkerView]:
         def read(world: World) -> list[WorkerView]:
             return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
@@ -423,10 +449,13 @@ def _show_schedule(row: ScheduleRow, now: int) -> ScheduleView:
 def _standing(world: World, job: StoredJob) -> Standing | None:
     if job.state not in WAITING:
         return None
-    arrival, now = arrival_of_stored(job), wall()
-    why = explaining.explain(world, arrival, now)
-    waiting = Waiting(why.reason, why.detail, why.on) if why else None
-    return Standing(waiting, explaining.position(world, arrival, now))
+    arrival, now = arrival_of_stored(job), moment()
+    why = explaining.explain(world, arrival, now.wall)
+    if why is None:
+        return Standing(None, None)
+    position = explaining.position(world, arrival, now.wall)
+    exact = position if position is not None and position < explaining.MOST_AHEAD else None
+    return Standing(Waiting(why.reason, why.detail, why.on), position, eta(world, arrival, now, exact))
 
 
 def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, int | None]:
@@ -444,9 +473,22 @@ def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, in
     return new, run_at, changes.get("max_attempts", found.rules.max_attempts)
 
 
-def _show_queue(queue: Queue, now: int) -> QueueView:
-    due = sum(node.own.due_count(now) for node in _below(queue))
-    oldest = min((at for node in _below(queue) if (at := node.own.oldest()) is not None), default=None)
+def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:
+    now, book = moment(), world.numbers
+    shown = _show_queue(world, queue, book.of_branch(queue), now)
+    if flows:
+        shown.flows = [
+            FlowView(flow, book.figures(numbers, now.mono), round(numbers.slot_seconds, 3))
+            for flow, numbers in book.flows(queue, FLOWS_SHOWN)
+        ]
+    return shown
+
+
+def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) -> QueueView:
+    now, mono = moment
+    below = list(queue.subtree())
+    due = sum(node.own.due_count(now) for node in below)
+    oldest = min((at for node in below if (at := node.own.oldest()) is not None), default=None)
     return QueueView(
         path=queue.path,
         settings=queue.settings,
@@ -454,15 +496,10 @@ def _show_queue(queue: Queue, now: int) -> QueueView:
         scheduled=queue.waiting - due,
         running=queue.in_use,
         oldest_wait=max(now - oldest, 0) / 1e6 if oldest is not None and oldest <= now else None,
-        limited_by=explaining.limited_by(queue, moment().mono) if queue.waiting else None,
+        limited_by=explaining.limited_by(queue, mono) if queue.waiting else None,
+        figures=world.numbers.figures(numbers, mono),
+        slot_seconds=round(queue.slot_seconds_until(mono), 3),
     )
-
-
-def _below(queue: Queue) -> list[Queue]:
-    found = [queue]
-    for child in queue.children.values():
-        found += _below(child)
-    return found
 
 
 def _show_worker(worker: Worker, mono: float) -> WorkerView:

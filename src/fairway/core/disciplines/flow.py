@@ -101,8 +101,8 @@ class Flow:
         place, job, _ = line.last()
         return Arrival(job, "", key.flow, key.priority, key.shape, place)
 
-    def due_jobs(self, now: int) -> Iterator[int]:
-        """Yield the due jobs in the order in which they would be served."""
+    def due_jobs(self, now: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        """Yield the due jobs, of the shapes that fit if told so, in the order of service."""
 
         def ranked(key: Key, line: Line) -> Iterator[tuple[int, int, int]]:
             for place, job in line:
@@ -110,7 +110,8 @@ class Flow:
                     return
                 yield -key.priority, place, job
 
-        for *_, job in merge(*(ranked(key, line) for key, line in self.lines.items())):
+        lines = [(key, line) for key, line in self.lines.items() if fits is None or fits(key.shape)]
+        for *_, job in merge(*(ranked(key, line) for key, line in lines)):
             yield job
 
     def arrivals(self) -> Iterator[Arrival]:

@@ -6,6 +6,7 @@ disciplines differ in one thing: whether a job's priority ranks it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge
 
@@ -140,18 +141,26 @@ class Ordered:
     def due_count(self, now: int) -> int:
         return sum(line.count_until(now) for line in self._lines.values())
 
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        counted = Counter[Shape]()
+        for (shape, _), line in self._lines.items():
+            counted[shape] += line.count_until(now)
+        return dict(+counted)
+
     def holds(self, arrival: Arrival) -> bool:
         line = self._lines.get((arrival.shape, arrival.priority))
         return line is not None and line.holds(arrival.place, arrival.job)
 
-    def ahead(self, arrival: Arrival, now: int) -> int:
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         own = self.rank(arrival.priority)
         total = 0
         for (shape, priority), line in self._lines.items():
             rank = self.rank(priority)
+            if fits is not None and not fits(shape):
+                continue
             if rank < own:
                 total += line.count_until(now)
-            elif (rank == own and (shape, priority) == (arrival.shape, arrival.priority)) or rank == own:
+            elif rank == own:
                 total += line.count_before(arrival.place, arrival.job)
         return total
 

@@ -14,10 +14,11 @@ changed is void. Standings are soft: a new leader starts them anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from copy import copy
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from math import ceil
 
 from fairway.core.discipline import Offer, Served
@@ -29,6 +30,7 @@ from fairway.core.model import Arrival, QueueSettings, Shape
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
 NOTHING = 1e-9  # of a credit
+FORESEEN = 1001  # jobs whose position is told
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
 
 #: What decides (turn, or V and last service), then the flow's order, and the flow.
@@ -54,6 +56,8 @@ class Sfq:
         self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
         self._away: dict[Hashable, float] = {}  # V of flows that are not here and had more than that
         self._bounds = Bounds.of(settings)
+        self._version = 0  # rises with every change
+        self._told: tuple[int, dict[frozenset[Shape], dict[int, int]]] = (-1, {})
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -67,6 +71,7 @@ class Sfq:
         flow = self._grow(arrival.flow)
         flow.put(arrival)
         self._count += 1
+        self._version += 1
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
         elif arrival.shape not in flow.shapes:
@@ -77,6 +82,7 @@ class Sfq:
         if flow is None or not flow.remove(arrival):
             return False
         self._count -= 1
+        self._version += 1
         self._look(flow)
         self._leave(arrival.flow, flow)
         return True
@@ -96,6 +102,7 @@ class Sfq:
         allowed = most if self.by_seconds else min(most, ceil(flow.credit * self._jobs(most) - NOTHING))
         jobs, places = flow.pop(Key(offer.shape, offer.priority, offer.flow), max(allowed, 1), now)
         self._count -= len(jobs)
+        self._version += 1
         self._turns += 1
         flow.served = self._turns
         self._clock = max(self._clock, flow.used)
@@ -111,6 +118,7 @@ class Sfq:
     def charge(self, flow: str | None, seconds: float) -> None:
         name = self._name(flow)
         found = self._flows.get(name)
+        self._version += 1
         if found is not None:
             # Not below 0: the charge that is given back may have been made by the discipline before this one.
             found.used = max(found.used + seconds / found.weight, 0.0)
@@ -159,27 +167,58 @@ class Sfq:
     def due_count(self, now: int) -> int:
         return sum(line.count_until(now) for flow in self._flows.values() for line in flow.lines.values())
 
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        counted = Counter[Shape]()
+        for flow in self._flows.values():
+            for key, line in flow.lines.items():
+                counted[key.shape] += line.count_until(now)
+        return dict(+counted)
+
     def holds(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))
         line: Line | None = flow.lines.get(key_of(arrival)) if flow is not None else None
         return line is not None and line.holds(arrival.place, arrival.job)
 
-    def ahead(self, arrival: Arrival, now: int) -> int:
-        for number, job in enumerate(self.order(now, 1001)):
-            if job == arrival.job:
-                return number
-        return min(self.due_count(now), 1001)
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        positions = self._positions(now, fits)
+        return positions.get(arrival.job, len(positions))
+
+    def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
+        """Number the jobs that come first; kept until something changes, since many ask at once."""
+        self._pass_time(now)
+        key = frozenset(shape for shape in self._active if fits is None or fits(shape))
+        version, told = self._told
+        if version != self._version:
+            told = {}
+            self._told = (self._version, told)
+        if key not in told:
+            foreseen = self._foreseen(now, FORESEEN, key.__contains__)
+            told[key] = {job: number for number, job in enumerate(foreseen)}
+        return told[key]
+
+    def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
+        """Count the due jobs of a job's own flow that come before it, exact to 1,000."""
+        flow = self._flows.get(self._name(arrival.flow))
+        jobs = flow.due_jobs(now) if flow is not None else iter(())
+        numbered = zip(range(1000), jobs, strict=False)
+        return next((number for number, job in numbered if job == arrival.job), 1000)
 
     def order(self, now: int, most: int) -> Iterator[int]:
+        return self._foreseen(now, most, None)
+
+    def _foreseen(self, now: int, most: int, fits: Callable[[Shape], bool] | None) -> Iterator[int]:
         """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
         self._pass_time(now)
-        turns, served = self._turns, max((flow.served for flow in self._flows.values()), default=0)
-        ghosts = [(flow, copy(flow), flow.due_jobs(now)) for flow in self._flows.values() if flow.shapes]
-        ring = [(*self._standing(ghost), number) for number, (_, ghost, _) in enumerate(ghosts)]
+        turns = served = self._turns
+        flows: Collection[Flow] = [flow for flow in self._flows.values() if flow.shapes]
+        if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
+            flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.order))
+        ghosts = [(copy(flow), flow.due_jobs(now, fits)) for flow in flows]
+        ring = [(*self._standing(ghost), ghost.order, number) for number, (ghost, _) in enumerate(ghosts)]
         heapify(ring)
         while ring and most:
             number = heappop(ring)[-1]
-            _, ghost, jobs = ghosts[number]
+            ghost, jobs = ghosts[number]
             if not self.by_seconds and ghost.credit <= NOTHING:
                 turns += 1
                 ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
@@ -197,7 +236,7 @@ class Sfq:
                         ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
             else:
                 continue
-            heappush(ring, (*self._standing(ghost), number))
+            heappush(ring, (*self._standing(ghost), ghost.order, number))
 
     def oldest(self) -> int | None:
         return min((flow.oldest() for flow in self._flows.values()), default=None)
@@ -294,6 +333,7 @@ class Sfq:
         """Let in what has become due; look at everything if the clock was set back."""
         if now < self._seen:
             self._seen, self._waits = now, []
+            self._version += 1
             for flow in self._flows.values():
                 flow.armed = None
                 self._look(flow)
@@ -306,6 +346,7 @@ class Sfq:
             when, _, flow = heappop(waits)
             if flow.armed == when:
                 flow.armed = None
+                self._version += 1
                 self._look(flow)
 
     # --- which flow --------------------------------------------------------------------------------------
@@ -347,6 +388,7 @@ class Sfq:
     def _hash_anew(self) -> None:
         """Put the lines of all flows together by a new seed; their order inside a flow stays."""
         flows, self._flows = self._flows, {}
+        self._version += 1
         self._rings, self._active = {}, {}
         self._away.clear()  # noted for lines of the old seed
         for old in sorted(flows.values(), key=lambda flow: self._standing(flow)):
