@@ -106,7 +106,7 @@ def running_server() -> Iterator[Server]:
     """Start the server, lend it, end it."""
     if filesystem_of_temporaries() in IN_MEMORY:
         tempfile.tempdir = "/var/tmp"  # a disk: in memory fsync would be free
-    # As PostgreSQL's own guide advises for a machine that it has to itself: a long backlog shall fit into memory.
+    # As its own guide advises for a machine that it has to itself: a long backlog shall fit into memory.
     postgres = TempPostgres(durable=True, shared_buffers="2GB", max_wal_size="8GB")
     try:
         server = Server(postgres.start())
