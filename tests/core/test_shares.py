@@ -99,7 +99,7 @@ def test_each_of_equal_tenants_begins_in_any_window(tenants: int, slots: int, se
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.sampled_from([2, 4, 8]), st.integers(0, 2**16))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_drawn_weights_and_durations_give_those_shares(weights: list[int], slots: int, seed: int) -> None:
     dice = random.Random(seed)
     names = [f"t{number}" for number in range(len(weights))]
@@ -248,7 +248,7 @@ def test_a_sibling_has_the_idle_slots_before_a_stranger() -> None:
 
 # --- 7: rate ---------------------------------------------------------------------------------------------
 @given(st.sampled_from([0.5, 1.0, 4.0]), st.integers(1, 5), st.integers(0, 2**16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_more_starts_than_the_rate_allows(rate: float, burst: int, seed: int) -> None:
     dice = random.Random(seed)
     shop = Workshop(50, a=S(rate=f"{rate}/s", burst=burst))
