@@ -71,12 +71,12 @@ imports: setup types
 
 unit: setup imports
 	@echo "== tests without processes of their own, two at a time"
-	@$(BIN)/pytest -q -n 2 --session-timeout=240 tests $(addprefix --ignore=,$(SERIAL))
+	@$(BIN)/pytest -q -n 2 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL))
 
 processes: setup unit
 ifneq ($(SERIAL),)
 	@echo "== tests with real processes, one after the other"
-	@$(BIN)/pytest -q --session-timeout=420 $(SERIAL)
+	@$(BIN)/pytest -q --session-timeout=600 $(SERIAL)
 endif
 
 # The long runs show their reports as they come (-s); one that fails does not spare the others.
@@ -86,7 +86,7 @@ test-all: test test-16 test-faults ## Run make test, then PostgreSQL 16, PgBounc
 test-16: setup
 	@echo "== the stores' suite on PostgreSQL 16"
 	@FAIRWAY_TEST_PG_BIN=$$($(BIN)/python -c 'import tests.postgres as p; print(p.find_binaries(16))') \
-	  $(BIN)/pytest -q -n 2 --session-timeout=240 tests/conformance
+	  $(BIN)/pytest -q -n 2 --session-timeout=400 tests/conformance
 
 test-faults: setup ## Run the long fault runs and the Patroni drill: about half an hour.
 	@echo "== long fault runs"
