@@ -90,7 +90,7 @@ test-16: setup
 
 test-faults: setup ## Run the long fault runs and the Patroni drill: about half an hour.
 	@echo "== long fault runs"
-	@$(BIN)/pytest -q -s -m long --session-timeout=3600 tests/faults
+	@$(BIN)/pytest -q -s -m long --session-timeout=3600 tests/faults tests/acceptance
 
 drill: setup ## Kill the primary of a Patroni cluster under load; ARGS="--fail-overs 5".
 	@$(BIN)/python -m tests.faults.drill $(ARGS)

@@ -64,7 +64,11 @@ def seconds_held(seen: Path, begins: int, names: Sequence[str], names_of: dict[s
     return [had[name] / sum(had.values()) for name in names]
 
 
-@pytest.mark.parametrize(("node", "begins"), [(2, 1000), (4, 2000), (8, 2000)], indirect=["node"])
+@pytest.mark.parametrize(
+    ("node", "begins"),
+    [pytest.param(2, 2000, marks=pytest.mark.long), (4, 2000), pytest.param(8, 2000, marks=pytest.mark.long)],
+    indirect=["node"],
+)
 def test_three_tenants_share_by_weight(node: RunningNode, seen: Path, begins: int) -> None:
     warm_up(node)
     begun_before = sum(line.verb == "start" for line in witness.read(seen))

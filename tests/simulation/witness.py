@@ -308,15 +308,20 @@ class Witness:
         untaken: Counter[str] = Counter()
         for job in self.untaken:
             untaken.update(above(self.rows[job].queue))
+        sizes: Counter[str] = Counter()
+        for attempt in leader.core.world.live.values():
+            for path in above(attempt.queue.path):
+                sizes[path] += attempt.size
         for path, queue in leader.core.world.tree.queues.items():
             live = self.running[path]
             self.require(
                 queue.in_use == live, 18, f"'{path}' has {live} live, the core counts {queue.in_use}"
             )
-            sizes = sum(
-                live.size for live in leader.core.world.live.values() if path in above(live.queue.path)
+            self.require(
+                queue.held == sizes[path],
+                18,
+                f"'{path}' holds {queue.held} units, its attempts {sizes[path]}",
             )
-            self.require(queue.held == sizes, 18, f"'{path}' holds {queue.held} units, its attempts {sizes}")
             most = self.waiting[path]
             fine = most - untaken[path] <= queue.waiting <= most
             self.require(fine, 18, f"'{path}' has {most} waiting, the core counts {queue.waiting}")
