@@ -88,7 +88,7 @@ async def test_a_unique_key_that_has_a_job_answers_with_it(stage: Stage) -> None
 async def test_a_database_of_the_version_before_schedules_gets_them(stage: Stage) -> None:
     store = stage.store
     if isinstance(store, MemoryStore):
-        pytest.skip("nothing is left of it")
+        pytest.skip("a store in memory ends with its process: there is none of an earlier version")
     await stage.submit(new_job(7))
     await store.close()
     await go_back(store)

@@ -9,6 +9,7 @@ each level is a heap and a name costs O(log members). Nothing real changes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import inf
@@ -42,7 +43,7 @@ class _Walk:
         self.turns = tree.turns
 
 
-class _Ghost:
+class _Ghost(ABC):
     """A member as it would stand: what it holds, has had and when it was served last."""
 
     def __init__(self, member: Member, walk: _Walk) -> None:
@@ -68,13 +69,13 @@ class _Ghost:
         """Count one slot that is held from now on."""
         self.held, self.served = self.held + SLOT, self.walk.turns
 
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether nothing more can begin here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def next_job(self) -> int | None:
         """Name the next job, or None."""
-        raise NotImplementedError
 
 
 class _Line(_Ghost):

@@ -31,8 +31,8 @@ class Ring:
         self._owed: list[Owed] = []
         self._excess: list[Excess] = []
 
-    def put(self, member: Member, owed: bool, mono: float, ahead: float) -> bool:
-        """Take a member in, or note its new standing; True if that changes the ring for those above."""
+    def put(self, member: Member, owed: bool, mono: float, ahead: float) -> None:
+        """Take a member in, or note its new standing."""
         members = self.members
         before = members.get(member)
         members[member] = owed
@@ -42,24 +42,15 @@ class Ring:
                     if first is not member:
                         self._note(first, its_owed, mono, ahead)
             self._note(member, owed, mono, ahead)
-        if before is owed:
-            return False
-        was_owing = self.owing
         self.owing += owed - bool(before)
-        return len(members) == 1 or bool(self.owing) is not bool(was_owing)
 
-    def drop(self, member: Member) -> bool:
-        """Take a member out; True if that changes the ring for those above."""
-        owed = self.members.pop(member, None)
-        if owed is None:
-            return False
-        if owed:
+    def drop(self, member: Member) -> None:
+        """Take a member out, if it is in."""
+        if self.members.pop(member, False):
             self.owing -= 1
         if not self.members:
             self._owed.clear()
             self._excess.clear()
-            return True
-        return owed and not self.owing
 
     def best(self, mono: float, ahead: float) -> Member | None:
         """Name the next member, or None if nothing can begin."""
