@@ -187,6 +187,18 @@ class ScheduleRow(NamedTuple):
     changed_at: int
 
 
+class ScheduleChange(NamedTuple):
+    """What becomes of a schedule (`row` None: it is deleted), and the jobs that this submits.
+
+    `before` is the revision it must have, 0 if there must be none of that name.
+    """
+
+    name: str
+    before: int
+    row: ScheduleRow | None
+    submissions: Sequence[Submission] = ()
+
+
 class NumberedEvent(NamedTuple):
     """An event with its public id `number.index`."""
 
@@ -308,20 +320,13 @@ class Store(Protocol):
         """
 
     async def write_schedule(
-        self,
-        term: int,
-        holder: str,
-        name: str,
-        before: int,
-        row: ScheduleRow | None,
-        submissions: Sequence[Submission],
-        now: int,
+        self, term: int, holder: str, change: ScheduleChange, now: int
     ) -> list[Accepted] | None:
-        """Replace a schedule (None: delete it) and insert its jobs, in one transaction fenced by the term.
+        """Replace a schedule and insert its jobs, in one transaction fenced by the term.
 
-        *before* is the revision it must have, 0 if there must be none of that name; if it has another,
-        nothing is written and None returned. Raises Deposed (nothing written) if the term is over. A fire is
-        this one call, so its job exists if, and only if, the schedule remembers it. Jobs leave arrivals.
+        If it has another revision than *change* says, nothing is written and None returned. Raises Deposed
+        (nothing written) if the term is over. A fire is this one call, so its job exists if, and only if, the
+        schedule remembers it. Jobs leave arrivals.
         """
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:

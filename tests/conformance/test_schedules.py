@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from fairway.errors import Deposed
-from fairway.store import Accepted, NewJob, ScheduleRow, Store, Submission
+from fairway.store import Accepted, NewJob, ScheduleChange, ScheduleRow, Store, Submission
 from fairway.stores.memory import MemoryStore
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.sqlite import SqliteStore
@@ -22,9 +22,8 @@ def a_row(revision: int, name: str = "night", progress: bytes = b'{"seen":1}') -
 async def write(
     stage: Stage, before: int, row: ScheduleRow | None, *jobs: NewJob, name: str = "night", term: int = 0
 ) -> list[Accepted] | None:
-    submissions = [Submission([job]) for job in jobs]
-    term = term or stage.term
-    return await stage.store.write_schedule(term, "leader", name, before, row, submissions, NOW)
+    change = ScheduleChange(name, before, row, [Submission([job]) for job in jobs])
+    return await stage.store.write_schedule(term or stage.term, "leader", change, NOW)
 
 
 async def test_a_schedule_is_made_changed_and_deleted(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from fairway.leadership.term import begin_reign
 from fairway.node.schedule_book import ScheduleBook
 from fairway.node.timekeeper import Timekeeper
 from fairway.schedule_spec import ScheduleSpec, progress_of
-from fairway.store import Accepted, ScheduleRow, Store, StoredJob, Submission
+from fairway.store import Accepted, ScheduleChange, Store, StoredJob
 from fairway.strict import convert
 from fairway.times import MICRO
 from fairway.wire import messages as wire
@@ -237,7 +237,7 @@ async def test_jitter_spreads_the_jobs_behind_their_fire(tmp_path: Path) -> None
 async def test_a_schedule_in_trouble_does_not_hold_up_the_others(tmp_path: Path) -> None:
     class Troubled(HeldStore):
         async def write_schedule(self, *args: Any) -> list[Accepted] | None:
-            if args[2] == "bad" and args[5]:
+            if args[2].name == "bad" and args[2].submissions:
                 raise Unsure("nobody knows")
             return await super().write_schedule(*args)
 
@@ -255,7 +255,7 @@ async def test_a_write_of_which_nobody_knows_is_not_made_twice(tmp_path: Path) -
     class Silent(HeldStore):
         async def write_schedule(self, *args: Any) -> list[Accepted] | None:
             accepted = await super().write_schedule(*args)
-            if args[5]:
+            if args[2].submissions:
                 raise Unsure("it was kept, but the answer is lost")
             return accepted
 
@@ -300,7 +300,8 @@ async def overdue(store: Store, leader: Leader) -> None:
     assert row is not None
     behind = row._replace(revision=row.revision + 1, progress=b'{"seen":%d}' % (wall() - 7200 * MICRO))
     term = (await store.find_leadership()).term  # type: ignore[union-attr]
-    assert await store.write_schedule(term, leader.holder, "s", row.revision, behind, [], wall()) == []
+    change = ScheduleChange("s", row.revision, behind)
+    assert await store.write_schedule(term, leader.holder, change, wall()) == []
 
 
 async def test_a_leader_that_was_taken_over_does_not_fire(store: Store) -> None:
@@ -355,22 +356,14 @@ async def test_a_take_over_in_the_middle_of_a_fire(tmp_path: Path) -> None:
         taken = 0
 
         async def write_schedule(
-            self,
-            term: int,
-            holder: str,
-            name: str,
-            before: int,
-            row: ScheduleRow | None,
-            submissions: Any,
-            now: int,
+            self, term: int, holder: str, change: ScheduleChange, now: int
         ) -> list[Accepted] | None:
-            if submissions and self.taken < 3:
+            if change.submissions and self.taken < 3:
                 self.taken += 1
                 leadership = self.tables.leadership
                 assert leadership is not None
                 self.apply_elect(leadership.term, "other", "other", "", now)  # and is never heard of again
-            several: list[Submission] = list(submissions)
-            return await super().write_schedule(term, holder, name, before, row, several, now)
+            return await super().write_schedule(term, holder, change, now)
 
     memory = Slow()
     async with Shell(tmp_path, memory) as shell:

@@ -25,7 +25,7 @@ from fairway.schedule_spec import (
     spec_of,
 )
 from fairway.spec import new_job
-from fairway.store import Accepted, ScheduleRow, Store, Submission
+from fairway.store import Accepted, ScheduleChange, ScheduleRow, Store, Submission
 
 TRIES = 8
 MOST_SCHEDULES = 10_000
@@ -89,10 +89,9 @@ class ScheduleBook:
     async def _write(
         self, name: str, found: ScheduleRow | None, row: ScheduleRow | None, *submissions: Submission
     ) -> list[Accepted] | None:
-        before = found.revision if found else 0
-        term, holder = self._reign.term, self._reign.holder
+        change = ScheduleChange(name, found.revision if found else 0, row, submissions)
         try:
-            return await self._store.write_schedule(term, holder, name, before, row, submissions, wall())
+            return await self._store.write_schedule(self._reign.term, self._reign.holder, change, wall())
         finally:
             self._timekeeper.stir(name)
 

@@ -23,7 +23,7 @@ from fairway.errors import CallerError, Conflict, WorldError
 from fairway.ids import IdMaker
 from fairway.leadership.term import Reign
 from fairway.schedule_spec import ScheduleSpec, corrected, job_of, progress_of, read_schedule, row_of, spec_of
-from fairway.store import Accepted, NewJob, ScheduleRow, Store, Submission
+from fairway.store import Accepted, NewJob, ScheduleChange, ScheduleRow, Store, Submission
 from fairway.times import MICRO
 
 log = logging.getLogger("fairway.schedules")
@@ -195,11 +195,8 @@ class Timekeeper:
         row = row_of(kept.row.name, kept.spec, progress, now, kept.row)._replace(
             changed_at=kept.row.changed_at
         )
-        term, holder = self._reign.term, self._reign.holder
-        submissions = [Submission([job]) for job in jobs]
-        accepted = await self._store.write_schedule(
-            term, holder, row.name, kept.row.revision, row, submissions, now
-        )
+        change = ScheduleChange(row.name, kept.row.revision, row, [Submission([job]) for job in jobs])
+        accepted = await self._store.write_schedule(self._reign.term, self._reign.holder, change, now)
         if accepted is not None:
             kept.row, kept.progress = row, progress
         return accepted

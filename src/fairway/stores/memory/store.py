@@ -23,6 +23,7 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleChange,
     ScheduleRow,
     StoredJob,
     Submission,
@@ -233,17 +234,10 @@ class MemoryStore:
         return self.apply_commit(term, holder, batch, submissions, now)
 
     async def write_schedule(
-        self,
-        term: int,
-        holder: str,
-        name: str,
-        before: int,
-        row: ScheduleRow | None,
-        submissions: Sequence[Submission],
-        now: int,
+        self, term: int, holder: str, change: ScheduleChange, now: int
     ) -> list[Accepted] | None:
         self.now = max(self.now, now)
-        return writing.write_schedule(self.tables, term, holder, name, before, row, submissions, now)
+        return writing.write_schedule(self.tables, term, holder, change, now)
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         return self.read_arrivals(after, most)

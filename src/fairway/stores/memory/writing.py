@@ -8,7 +8,7 @@ from dataclasses import replace
 from fairway.core.lifecycle import State
 from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive
 from fairway.errors import Deposed
-from fairway.store import Accepted, NewJob, Receipt, ScheduleRow, StoredJob, Submission
+from fairway.store import Accepted, NewJob, Receipt, ScheduleChange, StoredJob, Submission
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
 from fairway.stores.telling import ended_attempts, told
 from fairway.times import MICRO
@@ -69,16 +69,10 @@ def commit(
 
 
 def write_schedule(
-    tables: Tables,
-    term: int,
-    holder: str,
-    name: str,
-    before: int,
-    row: ScheduleRow | None,
-    submissions: Sequence[Submission],
-    now: int,
+    tables: Tables, term: int, holder: str, change: ScheduleChange, now: int
 ) -> list[Accepted] | None:
     """Replace a schedule and insert its jobs, if it is as it was seen."""
+    name, before, row, submissions = change
     _check_term(tables, term, holder)
     found = tables.schedules.get(name)
     if (found.revision if found else 0) != before:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from fairway.store import Accepted, ScheduleRow, Submission
+from fairway.store import Accepted, ScheduleChange, ScheduleRow
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
 
@@ -12,16 +12,10 @@ Sql = Mapping[str, str]
 
 
 async def write_schedule(
-    connection: Connection,
-    sql: Sql,
-    name: str,
-    before: int,
-    row: ScheduleRow | None,
-    submissions: Sequence[Submission],
-    now: int,
-    schema: str,
+    connection: Connection, sql: Sql, change: ScheduleChange, now: int, schema: str
 ) -> list[Accepted] | None:
     """Replace a schedule and insert its jobs, if it is as it was seen."""
+    name, before, row, submissions = change
     if not await _replace(connection, sql, name, before, row):
         return None
     if not submissions:

@@ -26,6 +26,7 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleChange,
     ScheduleRow,
     StoredJob,
     Submission,
@@ -284,22 +285,13 @@ class PostgresStore:
         return rows
 
     async def write_schedule(
-        self,
-        term: int,
-        holder: str,
-        name: str,
-        before: int,
-        row: ScheduleRow | None,
-        submissions: Sequence[Submission],
-        now: int,
+        self, term: int, holder: str, change: ScheduleChange, now: int
     ) -> list[Accepted] | None:
         fence = leading.fence_of(self._sql, term, holder)
         async with self._common.writing(fence, lock_seconds=KEY_SECONDS) as connection:
             if connection is None:
                 raise Deposed(f"term {term} of {holder} is over")
-            return await schedules.write_schedule(
-                connection, self._sql, name, before, row, submissions, now, self.schema
-            )
+            return await schedules.write_schedule(connection, self._sql, change, now, self.schema)
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         """Return what the last read could not see; *after* 0 starts anew, with all that is there.

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import apsw
 
 from fairway.errors import Deposed
-from fairway.store import Accepted, ScheduleRow, Submission
+from fairway.store import Accepted, ScheduleChange, ScheduleRow
 from fairway.stores.sqlite.connection import fetch, transaction
 from fairway.stores.sqlite.inserting import insert_submissions
 from fairway.stores.sqlite.sql import SQL
 
 
 def write_schedule(
-    connection: apsw.Connection,
-    term: int,
-    holder: str,
-    name: str,
-    before: int,
-    row: ScheduleRow | None,
-    submissions: Sequence[Submission],
-    now: int,
+    connection: apsw.Connection, term: int, holder: str, change: ScheduleChange, now: int
 ) -> list[Accepted] | None:
     """Replace a schedule and insert its jobs, if it is as it was seen."""
+    name, before, row, submissions = change
     with transaction(connection):
         if not fetch(connection, SQL["check_term"], (term, holder)):
             raise Deposed(f"term {term} of {holder} is over")

@@ -25,6 +25,7 @@ from fairway.store import (
     NumberedEvent,
     Page,
     Receipt,
+    ScheduleChange,
     ScheduleRow,
     StoredJob,
     Submission,
@@ -164,18 +165,9 @@ class SqliteStore:
         return await self._write(lambda it: committing.commit(it, term, holder, batch, submissions, now))
 
     async def write_schedule(
-        self,
-        term: int,
-        holder: str,
-        name: str,
-        before: int,
-        row: ScheduleRow | None,
-        submissions: Sequence[Submission],
-        now: int,
+        self, term: int, holder: str, change: ScheduleChange, now: int
     ) -> list[Accepted] | None:
-        return await self._write(
-            lambda it: schedules.write_schedule(it, term, holder, name, before, row, submissions, now)
-        )
+        return await self._write(lambda it: schedules.write_schedule(it, term, holder, change, now))
 
     async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
         return await self._read(lambda connection: reading.take_arrivals(connection, after, most))
