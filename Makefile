@@ -11,8 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 STAMP := $(VENV)/.stamp-installed
 LISTEN ?= 127.0.0.1:8899
 
-# These start real processes; side by side they would disturb each other's timing.
-SERIAL := $(foreach folder,integration acceptance faults,$(if $(wildcard tests/$(folder)/test_*.py),tests/$(folder)))
+# These start real processes that measure or kill; side by side they would disturb each other's timing.
+SERIAL := tests/acceptance tests/faults
+# These start real processes too, but mostly wait for each other.
+PAIRED := tests/integration
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
@@ -71,13 +73,13 @@ imports: setup types
 
 unit: setup imports
 	@echo "== tests without processes of their own, two at a time"
-	@$(BIN)/pytest -q -n 2 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL))
+	@$(BIN)/pytest -q -n 2 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL) $(PAIRED))
 
 processes: setup unit
-ifneq ($(SERIAL),)
+	@echo "== tests with real processes, two files at a time"
+	@$(BIN)/pytest -q -n 2 --dist loadfile --session-timeout=400 $(PAIRED)
 	@echo "== tests with real processes, one after the other"
-	@$(BIN)/pytest -q --session-timeout=600 $(SERIAL)
-endif
+	@$(BIN)/pytest -q --session-timeout=400 $(SERIAL)
 
 # The long runs show their reports as they come (-s); one that fails does not spare the others.
 test-all: test test-16 test-faults ## Run make test, then PostgreSQL 16, PgBouncer, the long fault runs, the drill.

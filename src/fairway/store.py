@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Delivery, Rules
+from fairway.core.model import Arrival, Delivery, Extras, Rules
 from fairway.core.plan import Batch, Begun, Event, News
 from fairway.query import Query
 
@@ -38,6 +38,7 @@ class NewJob(NamedTuple):
     payload: bytes
     unique: str | None = None
     concurrency: int | None = None  # sets the queue's limit when the leader takes the job in
+    extras: Extras | None = None
 
 
 class Request(NamedTuple):
@@ -98,6 +99,7 @@ class StoredJob:
     ended_at: int | None = None
     cancelling: bool = False
     outcome: bytes | None = None  # JSON: the bare value when succeeded, else the error object
+    extras: Extras | None = None
 
     @property
     def once(self) -> bool:

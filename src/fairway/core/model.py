@@ -126,6 +126,18 @@ class Result(NamedTuple):
     retry_after: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What few jobs have. All others have none of these at all, and pay nothing for them."""
+
+    deadline: int | None = None  # wall time: not begun by then, it fails
+    after: tuple[int, ...] = ()  # jobs that must have ended before it may begin
+    if_failed: str = "fail"  # what becomes of it when one of those fails: fail or run
+    group: str | None = None
+    unique_for: float | None = None  # seconds since its submission for which its key stays taken
+    replaces: int | None = None  # the job that had its key before, and shall not begin any more
+
+
 class Arrival(NamedTuple):
     """A waiting job as the core sees it: where it stands, never what it carries."""
 
@@ -136,6 +148,7 @@ class Arrival(NamedTuple):
     shape: Shape
     place: int
     concurrency: int | None = None  # the limit its submitter wants for its queue
+    extras: Extras | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,13 +399,13 @@ def _settle(answer: asyncio.Future[Any], read: Callable[[World], Any], world: Wo
 def arrival_of(job: NewJob) -> Arrival:
     """Return a new job as the core sees it."""
     shape = shape_of(job.adapter, job.task, job.tags, job.delivery == "at_most_once")
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.run_at, job.concurrency)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.run_at, job.concurrency, job.extras)
 
 
 def arrival_of_stored(job: StoredJob) -> Arrival:
     """Return a stored job as the core sees it."""
     shape = shape_of(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, None, job.extras)
 
 
 def _has_news(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairway.core.lifecycle import ENDED, State
+from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.errors import InvalidRequest
 from fairway.ids import find_id
 from fairway.names import check_glob
@@ -24,7 +24,7 @@ MOST_VALUES = 100
 
 _groups: dict[str, frozenset[State]] = {
     "ended": ENDED,
-    "waiting": frozenset({State.SCHEDULED, State.QUEUED}),
+    "waiting": WAITING,
     **{state.value: frozenset({state}) for state in State},
 }
 _argument = re.compile(r"(args|kwargs)\.([^\"\\\x00]{1,100})")

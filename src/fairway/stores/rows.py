@@ -14,19 +14,28 @@ from typing import Any
 import msgspec
 
 from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Rules, Shape, shape_of
+from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Extras, Rules, Shape, shape_of
 from fairway.core.plan import Begun
 from fairway.store import LiveAttempt, NewJob, StoredJob, Taken
 from fairway.times import MICRO
 
-WAITING, RUNNING = 0, 1
+WAITING, RUNNING, BLOCKED = 0, 1, 6
 CODES = {"succeeded": 2, "failed": 3, "cancelled": 4, "unknown": 5}
-STATES = {1: State.RUNNING, 2: State.SUCCEEDED, 3: State.FAILED, 4: State.CANCELLED, 5: State.UNKNOWN}
+STATES = {
+    1: State.RUNNING,
+    2: State.SUCCEEDED,
+    3: State.FAILED,
+    4: State.CANCELLED,
+    5: State.UNKNOWN,
+    6: State.BLOCKED,
+}
 
 Row = tuple[Any, ...]
 
 _pack = msgspec.msgpack.Encoder().encode
 _read_rules = msgspec.msgpack.Decoder(Rules).decode
+_write_json = msgspec.json.Encoder().encode
+_read_extras = msgspec.json.Decoder(Extras).decode
 _read_losses = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 
 
@@ -37,6 +46,12 @@ def job_row(job: NewJob) -> Row:
         job.id, job.queue, job.flow, job.priority, job.adapter, job.task, tags_text(job.tags), once,
         job.run_at, job.created_at, rules_blob(job.rules), job.unique, job.payload,
     )  # fmt: skip
+
+
+def extras_row(job: NewJob) -> Row:
+    """Return the parameters of `save_extras`."""
+    blocked = job.extras is not None and job.extras.after
+    return job.id, extras_text(job.extras), BLOCKED if blocked else WAITING
 
 
 def begun_from(rows: Iterable[Row]) -> list[Begun]:
@@ -55,18 +70,24 @@ def begun_from(rows: Iterable[Row]) -> list[Begun]:
 def taken_from(rows: Iterable[Row]) -> list[Taken]:
     """Read the rows of `take_arrivals` and `waiting_jobs`."""
     return [
-        Taken(number, Arrival(job, queue, flow, priority, _shape(adapter, task, tags, once), place, wanted))
-        for number, job, queue, flow, priority, adapter, task, tags, once, place, wanted in rows
-    ]
+        Taken(
+            number,
+            Arrival(
+                job, queue, flow, priority, _shape(adapter, task, tags, once), place, wanted,
+                None if extras is None else extras_from(extras),
+            ),
+        )
+        for number, job, queue, flow, priority, adapter, task, tags, once, place, wanted, extras in rows
+    ]  # fmt: skip
 
 
 def live_from(row: Row) -> LiveAttempt:
     """Read a row of `live_attempts`."""
     [begun] = begun_from([row[:9]])
     queue, flow, priority, adapter, task, tags, once, place = row[9:17]
-    incarnation, worker, started_at, cancelling = row[17:]
+    incarnation, worker, started_at, cancelling, extras = row[17:]
     shape = _shape(adapter, task, tags, once)
-    arrival = Arrival(begun.job, queue, flow, priority, shape, place)
+    arrival = Arrival(begun.job, queue, flow, priority, shape, place, None, extras_from(extras))
     return LiveAttempt(arrival, begun, incarnation, worker, started_at, bool(cancelling))
 
 
@@ -75,7 +96,7 @@ def stored_from(row: Row) -> StoredJob:
     (
         job, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt,
         tries, crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules,
-        unique, outcome, payload,
+        unique, outcome, payload, extras,
     ) = row  # fmt: skip
     return StoredJob(
         id=job, queue=queue, flow=flow, priority=priority, state=state_from(state, run_at),
@@ -84,7 +105,7 @@ def stored_from(row: Row) -> StoredJob:
         tries=tries, crashes=crashes, losses=() if losses is None else _read_losses(losses),
         generation=generation, rules=rules_from(rules), payload=payload, unique=unique,
         incarnation=incarnation, worker=worker, started_at=started_at, ended_at=ended_at,
-        cancelling=bool(cancelling), outcome=outcome,
+        cancelling=bool(cancelling), outcome=outcome, extras=extras_from(extras),
     )  # fmt: skip
 
 
@@ -122,6 +143,17 @@ def tags_text(tags: tuple[str, ...]) -> str | None:
 def tags_from(text: str | None) -> tuple[str, ...]:
     """Read tags."""
     return tuple(msgspec.json.decode(text)) if text else ()
+
+
+def extras_text(extras: Extras | None) -> str | None:
+    """Write what few jobs have as JSON; None stands for nothing of it."""
+    return None if extras is None else _write_json(extras).decode()
+
+
+@lru_cache(1024)
+def extras_from(text: str | None) -> Extras | None:
+    """Read what few jobs have."""
+    return None if text is None else _read_extras(text)
 
 
 def losses_blob(losses: tuple[int, ...]) -> bytes | None:

@@ -30,14 +30,14 @@ from fairway.stores.conditions import (
     read_query,
 )
 from fairway.stores.paging import MOST_COUNTED, Sort, check_limit, read_cursor, read_sort, write_cursor
-from fairway.stores.rows import CODES, WAITING, Row, stored_from
+from fairway.stores.rows import BLOCKED, CODES, WAITING, Row, stored_from
 
 MOST_SECONDS = 10.0
 #: What a row of a search has, in the order in which `stored_from` reads it.
 COLUMNS = (
     "id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, "
     "crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, "
-    "unique_key, outcome, payload"
+    "unique_key, outcome, payload, extras"
 )
 
 Clause = tuple[str, list[Any]]
@@ -194,6 +194,8 @@ def _hot_state(dialect: Dialect, states: frozenset[State], now: int) -> Clause:
     ways: list[Clause] = []
     if State.RUNNING in states:
         ways.append((dialect.running, []))
+    if State.BLOCKED in states:
+        ways.append((f"state = {BLOCKED}", []))
     for state, op in ((State.SCHEDULED, ">"), (State.QUEUED, "<=")):
         if state in states:
             ways.append((f"state = {WAITING} AND run_at {op} ?", [now]))

@@ -18,7 +18,7 @@ import msgspec
 from fairway.errors import Conflict
 from fairway.ids import LOW_BITS
 from fairway.store import Accepted, NewJob, Request, Submission
-from fairway.stores.rows import Row, job_row
+from fairway.stores.rows import Row, extras_row, job_row
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
@@ -75,6 +75,9 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
         yield Put("insert_job", [job_row(job) for job in untold])
     if told:
         yield Put("insert_arriving", [(*job_row(job), job.concurrency) for job in told])
+    special = [extras_row(job) for job in fresh if job.extras is not None]
+    if special:
+        yield Put("save_extras", special)
     result.stored = {job.id for job in fresh}
     return result
 

@@ -50,10 +50,12 @@ class Draft:
 
     def insert(self, job: NewJob) -> None:
         self.changed[job.id] = StoredJob(
-            id=job.id, queue=job.queue, flow=job.flow, priority=job.priority, state=State.QUEUED,
+            id=job.id, queue=job.queue, flow=job.flow, priority=job.priority,
+            state=State.BLOCKED if job.extras is not None and job.extras.after else State.QUEUED,
             delivery=job.delivery, adapter=job.adapter, task=job.task, tags=job.tags, run_at=job.run_at,
             place=job.run_at, created_at=job.created_at, attempt=0, tries=0, crashes=0, losses=(),
             generation=0, rules=job.rules, payload=job.payload, unique=job.unique,
+            extras=job.extras,
         )  # fmt: skip
 
     def arrive(self, job: NewJob) -> None:
@@ -92,14 +94,14 @@ def is_ended(job: StoredJob | None) -> bool:
 def shown(job: StoredJob, now: int) -> StoredJob:
     """Return a copy for a reader; the two states that wait are told apart by the time."""
     state = job.state
-    if state in WAITING:
+    if state in WAITING and state is not State.BLOCKED:
         state = State.SCHEDULED if job.run_at > now else State.QUEUED
     return replace(job, state=state)
 
 
 def arrival_of(job: StoredJob, concurrency: int | None = None) -> Arrival:
     shape = shape_of(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency)
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency, job.extras)
 
 
 def begun_of(job: StoredJob) -> Begun:

@@ -201,6 +201,8 @@ def _resolve(draft: Draft, one: Resolve, now: int) -> StoredJob | None:
 
 def _begin(draft: Draft, number: int, begin: Begin) -> Begun:
     job = _waiting(draft, number)
+    if job.state is State.BLOCKED:
+        raise Deposed(f"job {number} is blocked")
     job.state, job.attempt, job.incarnation = State.RUNNING, job.attempt + 1, begin.incarnation
     job.worker, job.started_at = begin.worker, begin.started_at
     return begun_of(job)

@@ -22,11 +22,13 @@ FEW = 20
 
 
 def is_small(submissions: Sequence[Submission]) -> bool:
-    """Say whether this is one submission of a few jobs without keys, under ids that follow each other."""
+    """Say whether this is one submission of a few plain jobs under ids that follow each other."""
     if len(submissions) != 1 or not 1 <= len(submissions[0].jobs) <= FEW:
         return False
     jobs = submissions[0].jobs
-    return jobs[-1].id - jobs[0].id == len(jobs) - 1 and all(job.unique is None for job in jobs)
+    return jobs[-1].id - jobs[0].id == len(jobs) - 1 and all(
+        job.unique is None and job.extras is None for job in jobs
+    )
 
 
 def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:

@@ -1,6 +1,6 @@
 -- Every statement of the PostgreSQL store but those that a search composes. `fairway.` stands for the scheduler's
 -- own schema. Times are passed in, every write about an attempt is fenced. A statement that writes many rows takes
--- an array for each column. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown.
+-- an array for each column. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown, 6 blocked.
 
 -- === submit ===
 
@@ -65,6 +65,13 @@ SELECT id, queue, flow, priority, adapter, task, tags, once, run_at, run_at, cre
        ) AS new (
          id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload
        )
+
+-- name: save_extras
+-- What few jobs have, apart, so that the others pay nothing for it.
+UPDATE fairway.job AS j
+   SET extras = one.extras, state = one.state
+  FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS one (id, extras, state)
+ WHERE j.id = one.id
 
 -- name: arrive
 -- Tells the leader of jobs, and wakes it if it sleeps.
@@ -238,11 +245,12 @@ WITH gone AS (
    WHERE j.id = e.id AND j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
-            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload
+            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
-  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
 )
 SELECT * FROM gone
 
@@ -256,10 +264,10 @@ DELETE FROM fairway.claim AS c
 WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[]) AS e (id, state, outcome, ended_at)
-   WHERE j.id = e.id AND j.state = 0
+   WHERE j.id = e.id AND j.state IN (0, 6)
   RETURNING j.id, e.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, j.tries, j.crashes, j.losses, j.generation, j.incarnation, j.worker,
-            j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload
+            j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload, j.extras
 ), freed AS (
   DELETE FROM fairway.claim AS c
    USING gone
@@ -267,7 +275,8 @@ WITH gone AS (
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
-  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
 )
 SELECT * FROM gone
 
@@ -284,7 +293,7 @@ UPDATE fairway.job AS j
 -- name: find_waiting
 SELECT queue, unique_key, rules
   FROM fairway.job
- WHERE id = $1::bigint AND state = 0
+ WHERE id = $1::bigint AND state IN (0, 6)
 
 -- name: edit_job
 UPDATE fairway.job
@@ -304,10 +313,10 @@ WITH back AS (
 )
 INSERT INTO fairway.job (
   id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, generation, rules,
-  unique_key, payload
+  unique_key, payload, extras
 )
 SELECT id, queue, flow, priority, adapter, task, tags, once, $3::bigint, $2::bigint, created_at, attempt,
-       generation + 1, rules, unique_key, payload
+       generation + 1, rules, unique_key, payload, extras
   FROM back
 
 -- name: resolve_job
@@ -373,39 +382,39 @@ VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bytea)
 -- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
-       payload
+       payload, extras
   FROM fairway.job
  WHERE id = ANY($1::bigint[])
 UNION ALL
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
-       payload
+       payload, extras
   FROM fairway.ended
  WHERE id = ANY($1::bigint[])
 
 -- name: first_arrivals
 -- All that is there, for a new leader: submissions of about so many jobs.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       e.concurrency
+       e.concurrency, j.extras
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
            FROM (
                   SELECT *
                     FROM fairway.arrival
-                   WHERE EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state = 0)
+                   WHERE EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state IN (0, 6))
                    ORDER BY number
                    LIMIT $1::bigint
                 ) AS first
        ) AS a ON a.before < $1::bigint
   LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
-  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0
+  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state IN (0, 6)
  ORDER BY a.number, e.place
 
 -- name: next_arrivals
 -- What was committed since the given snapshot: by transactions that it had not seen begin, or not seen end.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       e.concurrency
+       e.concurrency, j.extras
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
@@ -414,25 +423,25 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
                     FROM fairway.arrival
                    WHERE (xid >= pg_snapshot_xmax($2::text::pg_snapshot)
                           OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($2::text::pg_snapshot))))
-                     AND EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state = 0)
+                     AND EXISTS (SELECT 1 FROM fairway.job WHERE id = ANY(jobs) AND state IN (0, 6))
                    ORDER BY number
                    LIMIT $1::bigint
                 ) AS first
        ) AS a ON a.before < $1::bigint
   LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
-  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state = 0
+  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state IN (0, 6)
  ORDER BY a.number, e.place
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
   FROM fairway.job
- WHERE id > $1::bigint AND state = 0
+ WHERE id > $1::bigint AND state IN (0, 6)
  ORDER BY id
  LIMIT $2::bigint
 
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload, queue, flow, priority, adapter,
-       task, tags, once, place, incarnation, worker, started_at, cancelling
+       task, tags, once, place, incarnation, worker, started_at, cancelling, extras
   FROM fairway.job
  WHERE id = ANY(ARRAY(SELECT unnest(jobs) FROM fairway.begun)) AND state = 1
 

@@ -1,5 +1,5 @@
 -- Every statement of the SQLite store but those that a search composes. Times are passed in, every write
--- about an attempt is fenced. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown.
+-- about an attempt is fenced. States: 0 waiting, 1 running, 2 succeeded, 3 failed, 4 cancelled, 5 unknown, 6 blocked.
 -- Those under "submit" also run on a user's own connection, so they keep to what SQLite 3.40 knows.
 
 -- === submit ===
@@ -53,6 +53,10 @@ INSERT INTO job (
 )
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13)
 
+-- name: save_extras
+-- What few jobs have, apart, so that the others pay nothing for it.
+UPDATE job SET extras = ?2, state = ?3 WHERE id = ?1
+
 -- name: insert_arrival
 INSERT INTO arrival (job, concurrency) VALUES (?1, ?2)
 
@@ -68,22 +72,26 @@ SELECT 1
 -- attempt took over. One step for a whole group: a thousand steps hold and release Python's lock a thousand times.
 INSERT INTO ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
-  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
 )
 SELECT id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, ?7,
-       ?8, losses, generation, incarnation, worker, started_at, ?6, rules, unique_key, ?5, payload
+       ?8, losses, generation, incarnation, worker, started_at, ?6, rules, unique_key, ?5, payload,
+       extras
   FROM job
  WHERE id IN carray(?1) AND attempt = ?2 AND incarnation = ?3 AND state = 1
 
 -- name: drop_jobs
 INSERT INTO ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
-  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload
+  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
 )
 SELECT id, ?2, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
-       crashes, losses, generation, incarnation, worker, started_at, ?4, rules, unique_key, ?3, payload
+       crashes, losses, generation, incarnation, worker, started_at, ?4, rules, unique_key, ?3, payload,
+       extras
   FROM job
- WHERE id = ?1 AND state = 0
+ WHERE id = ?1 AND state IN (0, 6)
 
 -- name: delete_jobs
 DELETE FROM job WHERE id IN carray(?1)
@@ -105,7 +113,7 @@ UPDATE job
 -- name: find_waiting
 SELECT queue, unique_key, rules
   FROM job
- WHERE id = ?1 AND state = 0
+ WHERE id = ?1 AND state IN (0, 6)
 
 -- name: edit_job
 UPDATE job
@@ -122,10 +130,10 @@ SELECT queue, unique_key
 -- The attempt number goes on: it is the fence. Everything else that was counted starts again.
 INSERT INTO job (
   id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, generation,
-  rules, unique_key, payload
+  rules, unique_key, payload, extras
 )
 SELECT id, queue, flow, priority, adapter, task, tags, once, ?3, ?2, created_at, attempt, generation + 1,
-       rules, unique_key, payload
+       rules, unique_key, payload, extras
   FROM ended
  WHERE id = ?1
 
@@ -179,35 +187,36 @@ RETURNING number
 -- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, NULL AS ended_at, rules,
-       unique_key, outcome, payload
+       unique_key, outcome, payload, extras
   FROM job
  WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, 0 AS cancelling, incarnation, worker, started_at, ended_at, rules,
-       unique_key, outcome, payload
+       unique_key, outcome, payload, extras
   FROM ended
  WHERE id IN (SELECT value FROM json_each(?1))
 
 -- name: take_arrivals
 SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       a.concurrency
+       a.concurrency, j.extras
   FROM arrival AS a
   JOIN job AS j ON j.id = a.job
- WHERE a.number > ?1 AND j.state = 0
+ WHERE a.number > ?1 AND j.state IN (0, 6)
  ORDER BY a.number
  LIMIT ?2
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
   FROM job
- WHERE id > ?1 AND state = 0
+ WHERE id > ?1 AND state IN (0, 6)
  ORDER BY id
  LIMIT ?2
 
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload,
-       queue, flow, priority, adapter, task, tags, once, place, incarnation, worker, started_at, cancelling
+       queue, flow, priority, adapter, task, tags, once, place, incarnation, worker, started_at, cancelling,
+       extras
   FROM job
  WHERE state = 1
 
