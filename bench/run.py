@@ -68,12 +68,14 @@ class Run:
         """What shares, limits and flows cost, against one plain queue; the two in turns."""
         if not self.fairway:
             return
-        ways = tree_side.Ways([], [])
+        ways = tree_side.Ways([], [], [])
         for number in range(self.rounds):
             with self._node(f"flat-{number}") as node:
                 ways.flat.append(tree_side.drain_flat(node, self.jobs))
             with self._node(f"tree-{number}") as node:
                 ways.tree.append(tree_side.drain_tree(node, self.jobs))
+            with self._node(f"mixed-{number}") as node:
+                ways.mixed.append(tree_side.drain_tree(node, self.jobs, mixed=True))
         yield from tree_side.drain_rows(ways, self.jobs)
         yield from tree_side.decisions()
 

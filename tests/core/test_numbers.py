@@ -123,7 +123,7 @@ def test_numbers_survive_being_scaled_back() -> None:
     mono = 5.0
     for _ in range(200):
         mono += SCALE_AFTER / 100
-        book.began(queue, None, 3, 1.0, mono)
+        book.began(queue, 3, 1.0, mono)
         book.ended(queue, 3, 3.0, 3.0, False, mono)
     found = book.figures(book.of_branch(queue), mono)
     assert (found.begun, found.ended) == (600, 600)

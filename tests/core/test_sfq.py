@@ -94,12 +94,42 @@ def test_a_quantum_is_how_many_follow_each_other(quantum: int, flows: int) -> No
     assert served == rounds
 
 
-def test_without_a_quantum_a_turn_is_what_one_slot_takes() -> None:
+def test_without_a_quantum_flows_share_what_one_slot_takes() -> None:
     line = Line()
     line.put("a", 300)
     line.put("b", 300)
-    assert line.serve(400, most=100) == ["a"] * 100 + ["b"] * 100 + ["a"] * 100 + ["b"] * 100
+    assert line.serve(200, most=100) == (["a"] * 50 + ["b"] * 50) * 2
     assert line.serve(4, most=1) == ["a", "b", "a", "b"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(1, 9), st.integers(0, 2)), min_size=1, max_size=12
+    ),
+    st.integers(1, 4),
+    st.integers(2, 30),
+    st.sampled_from([None, 2]),
+)
+@settings(max_examples=300, deadline=None)
+def test_many_at_once_come_as_one_by_one(
+    jobs: list[tuple[str, int, int]], quantum: int, most: int, divisor: int | None
+) -> None:
+    """What a slot takes together, from several flows, is what it would have been given one after the other."""
+    one, many = (Line(quantum=quantum, divisor=divisor, flow_weights={"a": 3.0, "b": 0.5}) for _ in range(2))
+    for flow, count, priority in jobs:
+        one.put(flow, count, priority=priority)
+        many.put(flow, count, priority=priority)
+    assert many.serve(1000, most=most) == one.serve(1000)
+
+
+def test_who_began_together_is_told_by_flow() -> None:
+    line = Line(quantum=1)
+    line.put("a", 3)
+    line.put("b", 1)
+    offer = line.sfq.offer(everything, line.now)
+    assert offer is not None
+    served = line.sfq.take(offer, 10, line.now)
+    assert served.jobs == [1, 4, 2, 3] and served.flows == ["a", "b", "a", "a"] and not served.more
 
 
 # --- 3, 4, 5, 6 ------------------------------------------------------------------------------------------

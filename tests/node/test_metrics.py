@@ -11,7 +11,7 @@ def test_the_first_hundred_tenants_have_series_and_the_rest_are_summed_up() -> N
     world = World(Timers())
     for number in range(MOST_TENANTS + 3):
         queue = world.tree.grow(f"t{number}/deep")
-        world.numbers.began(queue, None, 1, 0.0, 1.0)
+        world.numbers.began(queue, 1, 0.0, 1.0)
         world.numbers.ended(queue, 1, 1.0, 1.0, number % 2 == 0, 2.0)
     found = tenant_numbers(world, 2.0)
     series = {name for name in found if name.startswith("tenant_begun_total")}

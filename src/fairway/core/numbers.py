@@ -113,14 +113,16 @@ class NumberBook:
         numbers = self._queues.get(queue) or self._grow(queue)
         numbers.came += count * self._weight
 
-    def began(self, queue: Queue, flow: str | None, count: int, wait: float, mono: float) -> None:
+    def began(self, queue: Queue, count: int, wait: float, mono: float) -> None:
         """Jobs began together after about so many seconds."""
         if mono != self._at:
             self._pass_time(mono)
         numbers = self._queues.get(queue) or self._grow(queue)
         self._count_begun(numbers, count, wait)
-        if queue.own.name == "sfq":
-            self._count_begun(self._flow(queue, flow), count, wait)
+
+    def flow_began(self, queue: Queue, flow: str | None, count: int, wait: float) -> None:
+        """Jobs of one flow began; called after `began`, where flows take turns."""
+        self._count_begun(self._flow(queue, flow), count, wait)
 
     def ended(self, queue: Queue, count: int, seconds: float, held: float, failed: bool, mono: float) -> None:
         """Attempts ended that ran for *seconds* and held *held* slot-seconds altogether."""

@@ -7,6 +7,7 @@ job of a bundle counts fully against every limit; its size is its part of the sl
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -197,5 +198,8 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     world.plan.batch.begins.append(Begin(jobs, spec.incarnation, spec.name, now.wall, queue.path, shape.task))
     world.counts.begun += len(jobs)
     wait = (now.wall - places[len(places) // 2]) / 1e6
-    world.numbers.began(queue, flow, len(jobs), wait, mono)
+    world.numbers.began(queue, len(jobs), wait, mono)
+    if queue.own.name == "sfq":
+        for its_flow, count in (Counter(flows) if flows is not None else {flow: len(jobs)}).items():
+            world.numbers.flow_began(queue, its_flow, count, wait)
     world.forecasts.began(jobs, mono)

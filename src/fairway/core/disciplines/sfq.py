@@ -97,23 +97,49 @@ class Sfq:
         return Offer(job, shape, priority, name, place, flow)
 
     def take(self, offer: Offer, most: int, now: int) -> Served:
-        flow = offer.line
+        flow, key = offer.line, Key(offer.shape, offer.priority, offer.flow)
         assert isinstance(flow, Flow)
-        allowed = most if self.by_seconds else min(most, ceil(flow.credit * self._jobs(most) - NOTHING))
-        jobs, places = flow.pop(Key(offer.shape, offer.priority, offer.flow), max(allowed, 1), now)
-        self._count -= len(jobs)
+        quantum = self._jobs(most, self._active.get(offer.shape, 1))
         self._version += 1
+        jobs, places = self._serve(flow, key, most, quantum, now)
+        flows: list[str | None] | None = None
+        if len(jobs) < most and not self.by_seconds and len(self._active) == 1:
+            # One shape is due: whoever has the next turn would be offered next, so it may begin with them.
+            flows = [offer.flow] * len(jobs)
+            while len(jobs) < most and (following := self._following(key, now)) is not None:
+                flow, key = following
+                more, their_places = self._serve(flow, key, most - len(jobs), quantum, now)
+                jobs += more
+                places += their_places
+                flows += [key.flow] * len(more)
+        return Served(jobs, places, self._active.get(offer.shape, 0) > 0, flows)
+
+    def _serve(
+        self, flow: Flow, key: Key, most: int, quantum: float, now: int
+    ) -> tuple[list[int], list[int]]:
+        """Give a flow its turn, or what is left of it."""
+        allowed = most if self.by_seconds else min(most, ceil(flow.credit * quantum - NOTHING))
+        jobs, places = flow.pop(key, max(allowed, 1), now)
+        self._count -= len(jobs)
         self._turns += 1
         flow.served = self._turns
         self._clock = max(self._clock, flow.used)
         if not self.by_seconds:
-            flow.credit -= len(jobs) / self._jobs(most)
+            flow.credit -= len(jobs) / quantum
             if flow.credit <= NOTHING:
                 self._to_the_end(flow)
         self._look(flow)
         self._note(flow)
-        self._leave(offer.flow, flow)
-        return Served(jobs, places, self._active.get(offer.shape, 0) > 0)
+        self._leave(key.flow, flow)
+        return jobs, places
+
+    def _following(self, key: Key, now: int) -> tuple[Flow, Key] | None:
+        """Return who is next, if its job is of the same shape and priority."""
+        flow = self._next(_anything)
+        found = flow.first(_anything, now) if flow is not None else None
+        if flow is None or found is None or found[0][:2] != key[:2]:
+            return None
+        return flow, found[0]
 
     def charge(self, flow: str | None, seconds: float) -> None:
         name = self._name(flow)
@@ -231,7 +257,7 @@ class Sfq:
                 if self.by_seconds:
                     ghost.used += 1.0 / ghost.weight
                 else:
-                    ghost.credit -= 1.0 / self._jobs(1)
+                    ghost.credit -= 1.0 / self._jobs(1, 1)
                     if ghost.credit <= NOTHING:
                         ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
             else:
@@ -278,9 +304,12 @@ class Sfq:
     def _due_credit(self, flow: Flow) -> float:
         return flow.weight
 
-    def _jobs(self, most: int) -> float:
-        """Return how many jobs make a quantum: as many as was set, else what one slot takes at a time."""
-        return float(self._quantum or most)
+    def _jobs(self, most: int, flows: int) -> float:
+        """Return how many jobs make a quantum: as many as was set, else each flow's part of what a slot takes.
+
+        So a slot of short jobs has some of every flow, rather than all that one of them has.
+        """
+        return float(self._quantum or -(-most // flows))
 
     def _note(self, flow: Flow) -> None:
         """Write a flow's standing down wherever it stands."""
@@ -399,3 +428,7 @@ class Sfq:
         self._waits = []
         for flow in self._flows.values():
             self._look(flow)
+
+
+def _anything(shape: Shape) -> bool:
+    return True
