@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-
-import asyncpg
 import pytest
 
 from fairway.errors import Deposed
-from fairway.store import Accepted, NewJob, ScheduleChange, ScheduleRow, Store, Submission
-from fairway.stores.memory import MemoryStore
-from fairway.stores.postgres import PostgresStore
-from fairway.stores.sqlite import SqliteStore
+from fairway.store import Accepted, NewJob, ScheduleChange, ScheduleRow, Submission
 from tests.conformance.stage import NOW, Stage, new_job
 
 
@@ -82,40 +76,3 @@ async def test_a_unique_key_that_has_a_job_answers_with_it(stage: Stage) -> None
     await stage.submit(new_job(5, unique="k"))
     assert await write(stage, 1, a_row(2), new_job(7, unique="k")) == [Accepted([5], [True])]
     assert await stage.store.find_schedule("night") == a_row(2)
-
-
-async def test_a_database_of_the_first_version_gets_what_came_since(stage: Stage) -> None:
-    store = stage.store
-    if isinstance(store, MemoryStore):
-        pytest.skip("a store in memory ends with its process: there is none of an earlier version")
-    await stage.submit(new_job(7))
-    await store.close()
-    await go_back(store)
-    await store.open()
-    await write(stage, 0, a_row(1))
-    assert await store.find_schedule("night") == a_row(1)
-    assert await stage.waiting() == [7]
-
-
-UNDO = """
-DROP TABLE {0}schedule;
-DROP TABLE {0}queue_change;
-ALTER TABLE {0}job DROP COLUMN extras;
-ALTER TABLE {0}ended DROP COLUMN extras;
-ALTER TABLE {0}claim DROP COLUMN until;
-ALTER TABLE {0}claim DROP COLUMN over;
-UPDATE {0}meta SET value = '1' WHERE key = 'version';
-"""
-
-
-async def go_back(store: Store) -> None:
-    """Make a database of version 1 of one that is closed."""
-    if isinstance(store, SqliteStore):
-        with sqlite3.connect(store.path) as file:
-            file.executescript(UNDO.format(""))
-        file.close()
-    else:
-        assert isinstance(store, PostgresStore)
-        user = await asyncpg.connect(store.dsn)
-        await user.execute(UNDO.format("fairway."))
-        await user.close()

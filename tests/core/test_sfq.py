@@ -114,7 +114,7 @@ def test_without_a_quantum_flows_share_what_one_slot_takes() -> None:
 def test_many_at_once_come_as_one_by_one(
     jobs: list[tuple[str, int, int]], quantum: int, most: int, divisor: int | None
 ) -> None:
-    """What a slot takes together, from several flows, is what it would have been given one after the other."""
+    """What a slot takes together, from several flows, is what it would be given one after the other."""
     one, many = (Line(quantum=quantum, divisor=divisor, flow_weights={"a": 3.0, "b": 0.5}) for _ in range(2))
     for flow, count, priority in jobs:
         one.put(flow, count, priority=priority)

@@ -305,7 +305,7 @@ class Sfq:
         return flow.weight
 
     def _jobs(self, most: int, flows: int) -> float:
-        """Return how many jobs make a quantum: as many as was set, else each flow's part of what a slot takes.
+        """Return how many jobs make a quantum: as many as was set, else a flow's part of what a slot takes.
 
         So a slot of short jobs has some of every flow, rather than all that one of them has.
         """

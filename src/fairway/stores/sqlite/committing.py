@@ -115,7 +115,9 @@ def _end(connection: apsw.Connection, ends: list[End]) -> None:
     for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
         groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
     _run_groups(connection, "end_jobs", groups)
-    _delete(connection, [job for end in ends for job in end.jobs])
+    over = [job for end in ends for job in end.jobs]
+    _delete(connection, over)
+    _stop_running(connection, over)
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     connection.executemany(SQL["free_key"], keys)
 
@@ -123,6 +125,7 @@ def _end(connection: apsw.Connection, ends: list[End]) -> None:
 def _return(connection: apsw.Connection, returns: list[Return]) -> None:
     rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
     _run(connection, "return_jobs", rows)
+    _stop_running(connection, [one.job for one in returns])
 
 
 def _drop(connection: apsw.Connection, drops: list[Drop]) -> None:
@@ -135,6 +138,11 @@ def _drop(connection: apsw.Connection, drops: list[Drop]) -> None:
 def _delete(connection: apsw.Connection, jobs: list[int]) -> None:
     if jobs:
         connection.execute(SQL["delete_jobs"], (_carray(jobs),))
+
+
+def _stop_running(connection: apsw.Connection, jobs: list[int]) -> None:
+    if jobs:
+        connection.execute(SQL["delete_live"], (_carray(jobs),))
 
 
 def _edit(connection: apsw.Connection, edits: list[Edit]) -> None:
@@ -196,9 +204,12 @@ def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
     if not jobs:
         return []
     found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
+    if len(found) < len(jobs):
+        raise Deposed(f"{len(jobs) - len(found)} of {len(jobs)} jobs that were to begin are not waiting")
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
-        groups[incarnation, worker, started_at] += some
+        for job in some:
+            groups[found[job][1], incarnation, worker, started_at].append(job)
     _run_groups(connection, "begin_jobs", groups)
     return begun_from(found[job] for job in jobs)
 

@@ -11,7 +11,6 @@ import apsw
 from fairway.query import Query
 from fairway.store import Page
 from fairway.stores.conditions import ArgumentIs
-from fairway.stores.rows import RUNNING
 from fairway.stores.searching import (
     COLUMNS,
     MOST_SECONDS,
@@ -50,10 +49,10 @@ class SqliteDialect(Dialect):
     """SQLite's words."""
 
     tables = (
-        Table("job", COLUMNS.replace("ended_at", "NULL"), ended=False),
+        Table("hot", COLUMNS.replace("ended_at", "NULL"), ended=False),
         Table("ended", COLUMNS.replace("cancelling", "0"), ended=True),
     )
-    running = f"state = {RUNNING}"
+    running = "id IN (SELECT id FROM live)"
     tags = "json_each(coalesce(tags, '[]')) AS tag"
     payload = "CAST(payload AS TEXT)"
 
