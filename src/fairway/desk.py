@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fairway.core.demand import Demand
 from fairway.core.eta import Eta
-from fairway.core.model import QueueSettings
+from fairway.core.model import QueueSettings, Rules
 from fairway.core.numbers import Figures
 from fairway.core.schedules import Progress
 from fairway.query import Query
@@ -28,18 +28,22 @@ RELAYED = "fairway-relayed"
 class Waiting:
     """Why a job waits: one true reason, its object, and a sentence for people."""
 
-    reason: str  # not_due | paused | limit | rate | no_worker | behind | busy | kept | starting
+    reason: str  # not_due | paused | limit | rate | no_worker | behind | busy | kept | starting | expired
     detail: str
     on: str | None = None
 
 
 @dataclass(slots=True)
 class Standing:
-    """What the leader knows of a waiting job: why it waits, how many due jobs stand before it, until when."""
+    """What the leader knows of a job: why it waits, how many due jobs stand before it, until when.
+
+    *rules* are those in force, its queue's where it said none of its own; None: its own are.
+    """
 
     waiting: Waiting | None
     position: int | None
     eta: Eta | None = None
+    rules: Rules | None = None
 
 
 @dataclass(slots=True)
@@ -204,7 +208,7 @@ class Desk(Protocol):
         """Return a page of jobs."""
 
     async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
-        """Say why each waits and where it stands; None for a job that does not wait, or without a leader."""
+        """Say why each waits, where it stands and which rules hold; None without a leader, or for nothing."""
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         """Cancel: a waiting job never begins after this returned; a running one is stopped."""
@@ -216,7 +220,7 @@ class Desk(Protocol):
         """A person says how an unknown job went."""
 
     async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
-        """Re-role a waiting job: queue, flow, priority, run_at (micros), tags, max_attempts (parsed)."""
+        """Re-role a waiting job: queue, flow, priority, run_at, deadline (micros), tags, max_attempts."""
 
     async def queues(self) -> list[QueueView]:
         """Return the tree, parents before children."""

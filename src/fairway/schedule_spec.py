@@ -78,6 +78,11 @@ def check_job(spec: ScheduleSpec, now: int) -> None:
             raise InvalidRequest(
                 f"a schedule says when its job runs; leave job.{field} out", field=f"job.{field}"
             )
+    if isinstance(spec.job.deadline, str) and "-" in spec.job.deadline:
+        raise InvalidRequest(
+            "the jobs of a schedule have a deadline counted from when they are due; write a duration",
+            field="job.deadline",
+        )
     try:
         new_job(spec.job, 0, now)
     except CallerError as error:
@@ -88,7 +93,10 @@ def check_job(spec: ScheduleSpec, now: int) -> None:
 def job_of(schedule: Schedule, spec: ScheduleSpec, fire: int, job_id: int, now: int) -> NewJob:
     """Return the job of one fire. One that is made up for stands in line from now on, not from then."""
     job = new_job(spec.job, job_id, now)
-    return job._replace(run_at=due_at(schedule, fire) if fire > now - GRACE else now)
+    run_at = due_at(schedule, fire) if fire > now - GRACE else now
+    if job.extras is not None and job.extras.deadline is not None:  # counted from when it is due
+        job = job._replace(extras=replace(job.extras, deadline=job.extras.deadline + run_at - now))
+    return job._replace(run_at=run_at)
 
 
 def preview(spec: ScheduleSpec, progress: Progress, now: int, most: int = PREVIEW) -> list[int]:

@@ -54,6 +54,7 @@ class Job(TypedDict):
     tags: list[str]
     unique: str | None
     run_at: str
+    deadline: str | None
     attempt: int
     tries: int
     max_attempts: int | None
@@ -109,6 +110,11 @@ class Settings(TypedDict):
     divisor: int | None
     perturb: float | None
     overflow: str | None
+    max_attempts: int | None
+    max_crashes: int | None
+    timeout: float | None
+    backoff: BackoffShape | None
+    retention: float | None
 
 
 Rates = TypedDict("Rates", {"in": float, "begun": float, "out": float})

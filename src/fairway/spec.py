@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from fairway.core.model import DEFAULT_RULES, Delivery, Rules
+from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Rules
 from fairway.errors import InvalidRequest
 from fairway.names import QUEUE_PATTERN, TASK_PATTERN, check_globs, check_queue, check_task, check_text
 from fairway.store import NewJob
@@ -33,6 +33,14 @@ Duration = Annotated[
     ),
 ]
 Time = Annotated[str, Meta(description="RFC 3339 with a zone", extra_json_schema={"format": "date-time"})]
+Deadline = Annotated[
+    str | int | float,
+    Meta(
+        description="RFC 3339 with a zone, or a duration counted from the submit",
+        examples=["2h", "2035-01-01T00:00:00Z"],
+        extra_json_schema={"minimum": 0},
+    ),
+]
 QueuePath = Annotated[str, Meta(extra_json_schema={"pattern": QUEUE_PATTERN, "maxLength": 519})]
 TaskName = Annotated[str, Meta(extra_json_schema={"pattern": TASK_PATTERN, "maxLength": 200})]
 ShortText = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
@@ -67,9 +75,10 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     delay: Duration | None = None
     max_attempts: Count | UnsetType | None = UNSET
     max_crashes: Count | UnsetType | None = UNSET
-    timeout: Duration | None = None
+    timeout: Duration | UnsetType | None = UNSET
     backoff: Backoff | None = None
     concurrency: Limit | None = None
+    deadline: Deadline | None = None
 
 
 def read_spec(value: object) -> JobSpec:
@@ -80,6 +89,7 @@ def read_spec(value: object) -> JobSpec:
 def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
     """Turn a spec into the row to insert, or say what is wrong with it."""
     adapter, task, payload = _contents(spec)
+    run_at = _run_at(spec, now)
     return NewJob(
         job_id,
         check_queue(spec.queue),
@@ -89,12 +99,13 @@ def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
         task,
         check_globs(spec.tags, "tags") if spec.tags else (),
         spec.delivery,
-        _run_at(spec, now),
+        run_at,
         now,
         _rules(spec),
         payload,
         None if spec.unique is None else check_text(spec.unique, "unique"),
         spec.concurrency,
+        _extras(spec, run_at, now),
     )
 
 
@@ -133,29 +144,67 @@ def _run_at(spec: JobSpec, now: int) -> int:
     return min(now + round(parse_duration(spec.delay) * MICRO), LATEST)
 
 
+def _extras(spec: JobSpec, run_at: int, now: int) -> Extras | None:
+    """Return what few jobs have; None for all others."""
+    if spec.deadline is None:
+        return None
+    return Extras(deadline=read_deadline(spec.deadline, run_at, now))
+
+
+def read_deadline(value: str | int | float, run_at: int, now: int) -> int:
+    """Return the time by which a job must have begun; refused if it cannot begin by then."""
+    if isinstance(value, str) and "-" in value:
+        deadline = parse_time(value, "deadline")
+    else:
+        deadline = min(now + round(parse_duration(value, "deadline") * MICRO), LATEST)
+    if deadline <= now:
+        raise InvalidRequest("deadline has passed already: the job could never begin", field="deadline")
+    if deadline <= run_at:
+        raise InvalidRequest("deadline is not after run_at: the job could never begin", field="deadline")
+    return deadline
+
+
 def _rules(spec: JobSpec) -> Rules:
-    if _has_default_rules(spec):
+    if _says_nothing(spec):
         return DEFAULT_RULES
-    first, most = _backoff(spec.backoff)
-    return _equal_rules(_max_attempts(spec), _max_crashes(spec), _timeout(spec.timeout), first, most)
+    first, most = read_backoff(spec.backoff)
+    return _equal_rules(
+        _max_attempts(spec), _max_crashes(spec), _timeout(spec.timeout), first, most, _unsaid(spec)
+    )
 
 
-def _has_default_rules(spec: JobSpec) -> bool:
+def _says_nothing(spec: JobSpec) -> bool:
     return (
         spec.max_attempts is UNSET
         and spec.max_crashes is UNSET
-        and spec.timeout is None
+        and spec.timeout is UNSET
         and spec.backoff is None
         and spec.delivery is Delivery.AT_LEAST_ONCE
     )
 
 
+def _unsaid(spec: JobSpec) -> tuple[str, ...]:
+    """Name what is left to the queue. An at-most-once job is tried once, whatever the queue says."""
+    left = (
+        spec.max_attempts is UNSET and spec.delivery is Delivery.AT_LEAST_ONCE,
+        spec.max_crashes is UNSET,
+        spec.timeout is UNSET,
+        spec.backoff is None,
+    )
+    return tuple(name for name, is_left in zip(JOB_DEFAULTS, left, strict=True) if is_left)
+
+
 @lru_cache(maxsize=1024)
 def _equal_rules(
-    attempts: int | None, crashes: int | None, timeout: float | None, first: float, most: float
+    attempts: int | None,
+    crashes: int | None,
+    timeout: float | None,
+    first: float,
+    most: float,
+    unsaid: tuple[str, ...],
 ) -> Rules:
     """Equal rules are one object: a bulk of jobs shares them."""
-    return Rules(attempts, crashes, timeout, first, most)
+    return Rules(attempts, crashes, timeout, first, most, unsaid)
 
 
 def _max_attempts(spec: JobSpec) -> int | None:
@@ -173,8 +222,8 @@ def _max_crashes(spec: JobSpec) -> int | None:
     return DEFAULT_RULES.max_crashes if spec.max_crashes is UNSET else spec.max_crashes
 
 
-def _timeout(value: str | int | float | None) -> float | None:
-    if value is None:
+def _timeout(value: str | int | float | UnsetType | None) -> float | None:
+    if value is None or value is UNSET:
         return None
     seconds = parse_duration(value, "timeout")
     if seconds == 0:
@@ -182,7 +231,8 @@ def _timeout(value: str | int | float | None) -> float | None:
     return seconds
 
 
-def _backoff(backoff: Backoff | None) -> tuple[float, float]:
+def read_backoff(backoff: Backoff | None) -> tuple[float, float]:
+    """Return the first wait and the longest, in seconds."""
     if backoff is None:
         return DEFAULT_RULES.retry_first, DEFAULT_RULES.retry_max
     first = parse_duration(backoff.first, "backoff.first")

@@ -351,6 +351,12 @@ class Store(Protocol):
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         """Forget old ended jobs, logs, events and idempotency keys, a bounded number; return how many."""
 
+    async def ended_queues(self, since: int, until: int) -> list[str]:
+        """Return the queues of the jobs that ended in *since* ≤ time < *until*."""
+
+    async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
+        """Forget jobs of just these queues that ended in that time, with their logs; return how many."""
+
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:
         """Wait until somebody else may have committed something, or the time is over."""

@@ -6,6 +6,8 @@ definition that the code is checked against. Payloads and values are passed thro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fairway.core.demand import Demand as DemandValue
@@ -16,6 +18,7 @@ from fairway.core.numbers import Figures as FiguresValue
 from fairway.desk import ClusterView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
 from fairway.shapes import (
+    BackoffShape,
     Cluster,
     Demand,
     EtaShape,
@@ -41,6 +44,7 @@ CRASH_WINDOW = round(Timers().crash_window * MICRO)
 def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
     """Show a job; *standing* is what the leader knows of a waiting one."""
     ended = job.state in ENDED
+    rules = job.rules if standing is None or standing.rules is None else standing.rules
     contents = _read_contents(job.payload)
     return {
         "id": show(job.id),
@@ -56,14 +60,15 @@ def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
         "tags": list(job.tags),
         "unique": job.unique,
         "run_at": show_time(job.run_at),
+        "deadline": None if job.extras is None else _time(job.extras.deadline),
         "attempt": job.attempt,
         "tries": job.tries,
-        "max_attempts": job.rules.max_attempts,
+        "max_attempts": rules.max_attempts,
         "crashes": _crashes(job, now),
-        "max_crashes": job.rules.max_crashes,
+        "max_crashes": rules.max_crashes,
         "generation": job.generation,
-        "timeout": job.rules.timeout,
-        "backoff": {"first": job.rules.retry_first, "max": job.rules.retry_max},
+        "timeout": rules.timeout,
+        "backoff": {"first": rules.retry_first, "max": rules.retry_max},
         "worker": job.worker,
         "cancelling": job.cancelling,
         "created_at": show_time(job.created_at),
@@ -100,6 +105,7 @@ def accepted_job(job: NewJob) -> StoredJob:
         rules=job.rules,
         payload=job.payload,
         unique=job.unique,
+        extras=job.extras,
     )
 
 
@@ -127,6 +133,11 @@ def queue_view(queue: QueueView) -> Queue:
             "perturb": settings.perturb,
             "overflow": settings.overflow,
             "flow_weights": dict(settings.flow_weights) if settings.flow_weights is not None else None,
+            "max_attempts": settings.max_attempts,
+            "max_crashes": settings.max_crashes,
+            "timeout": settings.timeout,
+            "backoff": _backoff(settings.backoff),
+            "retention": settings.retention,
         },
         "waiting": queue.waiting,
         "scheduled": queue.scheduled,
@@ -300,6 +311,10 @@ def _eta(eta: Eta | None) -> EtaShape | None:
         "p90": [show_time(at) for at in eta.p90],
         "basis": eta.basis,
     }
+
+
+def _backoff(backoff: Mapping[str, float] | None) -> BackoffShape | None:
+    return None if backoff is None else {"first": backoff["first"], "max": backoff["max"]}
 
 
 def _figures(figures: FiguresValue, slot_seconds: float) -> Figures:

@@ -88,6 +88,8 @@ BAD: list[Bad] = [
                                         "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-23:59", 5, "10000-01-01T00:00:00Z")),
         *(job(delay=duration) for duration in ("", "5x", "-1s", -1, 1e300, "1e5", True, "999999999999w")),
         *(job(timeout=duration) for duration in (0, "0s", -1, "x", False)),
+        *(job(deadline=time) for time in (0, "0s", -1, "x", False, "2020-01-01T00:00:00Z", "2027-01-15", [])),
+        job(deadline="1m", delay="2m"),
         *(job(backoff=backoff) for backoff in (1, {"first": -1}, {"first": "2h", "max": "1h"}, {"base": 2})),
         job(delay=1, run_at="2027-01-15T08:00:00Z"),
     ),
@@ -169,6 +171,9 @@ BAD: list[Bad] = [
     *post("invalid", {"limit": -1}, {"limit": "3"}, {"limit": True}, {"limit": 1.5}, {"paused": "yes"}, {"paused": None},
           {"discipline": "nosuch"}, {"discipline": ""}, {"discipline": 1}, {"nosuch": 1}, [], None, {"limit": 2**70},
           path="/v1/queues/acme", method="PUT"),
+    *post("invalid", {"max_attempts": 0}, {"max_crashes": 0}, {"timeout": 0}, {"timeout": "x"}, {"retention": 0},
+          {"retention": "11y"}, {"backoff": 5}, {"backoff": {"first": 9, "max": 1}}, {"backoff": {"base": 1}},
+          {"max_attempts": "3"}, {"retention": True}, path="/v1/queues/acme", method="PUT"),
     *post("invalid", {}, path="/v1/queues/acme", method="PATCH"),
     *(Bad("invalid", "PUT", f"/v1/queues/{path}", b"{}", JSON)
       for path in ("a//b", "-", "a/-", "%20", "a%00", "..%2f..", "a" * 65, "a/b/c/d/e/f/g/h/i", "é")),
@@ -179,6 +184,7 @@ BAD: list[Bad] = [
     # Changes of jobs.
     *post("invalid", {}, {"queue": "-"}, {"queue": None}, {"priority": None}, {"priority": 10**6}, {"flow": ""}, {"run_at": 5},
           {"tags": "gpu"}, {"max_attempts": 0}, {"delay": "x"}, {"delay": 1, "run_at": "2027-01-15T08:00:00Z"},
+          {"deadline": 0}, {"deadline": "2020-01-01T00:00:00Z"}, {"deadline": "x"},
           {"state": "succeeded"}, {"attempt": 7}, {"task": "other"}, path=JOB, method="PATCH"),
     *post("no_such_job", {"priority": 1}, path=JOB, method="PATCH"),
     *post("invalid", {}, {"succeeded": 1}, {"succeeded": "true"}, {"succeeded": False, "value": 1}, {"value": 1},

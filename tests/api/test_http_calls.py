@@ -156,6 +156,30 @@ async def test_a_waiting_job_can_be_changed(api: Api) -> None:
     assert (await api("GET", path))["flow"] is None
 
 
+async def test_the_deadline_of_a_waiting_job_can_be_changed(api: Api) -> None:
+    job = await api.submit(deadline="2035-01-01T00:00:00Z")
+    path = f"/v1/jobs/{job['id']}"
+    assert job["deadline"] == "2035-01-01T00:00:00.000000Z"
+    assert (await api("PATCH", path, {"priority": 1}))["deadline"] == job["deadline"]
+    for changes, field in (
+        ({"run_at": "2036-01-01T00:00:00Z"}, "run_at"),
+        ({"run_at": "2034-01-01T00:00:00Z", "deadline": "2033-01-01T00:00:00Z"}, "deadline"),
+    ):
+        assert (await api("PATCH", path, changes, 422))["field"] == field
+    assert (await api("PATCH", path, {"deadline": None, "delay": "1h"}))["deadline"] is None
+    later = await api("PATCH", path, {"deadline": "2h"})
+    assert later["run_at"] < later["deadline"]
+    assert (await api("GET", path))["deadline"] == later["deadline"]
+
+
+async def test_a_job_that_does_not_begin_in_time_fails_and_may_be_tried_again(api: Api) -> None:
+    job = await api.submit(deadline="200ms", queue="acme")
+    ended = await api("GET", f"/v1/jobs/{job['id']}?wait=20s")
+    assert (ended["state"], ended["outcome"]["reason"], ended["attempt"]) == ("failed", "expired", 0)
+    again = await api("POST", f"/v1/jobs/{job['id']}/retry")
+    assert (again["state"], again["deadline"]) == ("queued", None)
+
+
 async def test_an_at_most_once_job_gets_no_more_attempts(api: Api) -> None:
     job = await api.submit(delivery="at_most_once")
     for attempts in (2, None):
@@ -194,6 +218,26 @@ async def test_a_queue_is_set_changed_and_forgotten(api: Api) -> None:
     assert (await api("PUT", "/v1/queues/acme/a", {}))["settings"]["paused"] is False
     await api("DELETE", "/v1/queues/acme/a", status=204)
     await api("GET", "/v1/queues/acme/a", status=404)
+
+
+async def test_a_job_shows_what_its_queue_says_where_it_said_nothing(api: Api) -> None:
+    jobs = [await api.submit(queue="acme/a", **said) for said in ({}, {"timeout": None, "max_attempts": 10})]
+    settings = {"max_attempts": 3, "timeout": "90s", "backoff": {"first": "2s"}, "retention": "30d"}
+    put = await api("PUT", "/v1/queues/acme", settings)
+    assert put["settings"] == USUAL | {
+        "max_attempts": 3,
+        "timeout": 90.0,
+        "backoff": {"first": 2.0, "max": 3600.0},
+        "retention": 30 * 86_400.0,
+    }
+    shown = [await api("GET", f"/v1/jobs/{job['id']}") for job in jobs]
+    assert [(job["max_attempts"], job["timeout"]) for job in shown] == [(3, 90.0), (10, None)]
+    assert [job["backoff"]["first"] for job in shown] == [2.0, 2.0]
+    await api("DELETE", f"/v1/jobs/{jobs[0]['id']}")
+    listed = (await api("GET", "/v1/jobs?q=state:cancelled"))["jobs"]
+    assert [job["max_attempts"] for job in listed] == [3]
+    changed = await api("PATCH", f"/v1/jobs/{jobs[1]['id']}", {"max_attempts": 7})
+    assert (changed["max_attempts"], changed["timeout"]) == (7, None)
 
 
 async def test_a_queue_that_holds_jobs_is_not_forgotten(api: Api) -> None:

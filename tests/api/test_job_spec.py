@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.core.model import DEFAULT_RULES, Delivery, Rules
+from fairway.core.model import DEFAULT_RULES, Delivery, Extras, Rules
 from fairway.errors import InvalidRequest
 from fairway.spec import MOST_PAYLOAD, new_job, read_spec
 from fairway.store import NewJob
@@ -70,6 +70,38 @@ def test_a_command_is_work_without_a_task() -> None:
 def test_a_time_may_be_given_instead_of_a_delay() -> None:
     assert accept(run_at="2027-01-15T08:00:00+00:00").run_at == NOW
     assert accept(run_at="2027-01-15T09:00:00.000001+01:00").run_at == NOW + 1
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"),
+    [("90s", 90), (5, 5), (0.5, 0.5), ("2027-01-15T08:00:07Z", 7), ("2027-01-15T09:00:01+01:00", 1)],
+)
+def test_a_deadline_is_a_time_or_counted_from_the_submit(deadline: Any, seconds: float) -> None:
+    assert accept(deadline=deadline).extras == Extras(deadline=NOW + int(seconds * MICRO))
+
+
+def test_a_deadline_by_which_nothing_could_begin_is_refused() -> None:
+    refuse("deadline", says="passed", deadline=0)
+    refuse("deadline", says="passed", deadline="2027-01-15T08:00:00Z")
+    refuse("deadline", says="not after run_at", deadline="5m", delay="5m")
+    refuse("deadline", says="not after run_at", deadline="4m", run_at="2027-01-15T08:05:00Z")
+    assert accept(deadline="5m", delay="4m").extras == Extras(deadline=NOW + 300 * MICRO)
+
+
+@pytest.mark.parametrize(
+    "deadline", ["", "soon", -1, "-1s", True, [], "2027-01-15", "2027-01-15T08:00:00", 1e300]
+)
+def test_what_is_no_deadline_is_refused(deadline: Any) -> None:
+    refuse("deadline", deadline=deadline)
+
+
+def test_what_is_left_out_is_left_to_the_queue() -> None:
+    assert accept(timeout=5).rules == Rules(timeout=5.0, unsaid=("max_attempts", "max_crashes", "backoff"))
+    assert accept(timeout=None).rules == Rules(unsaid=("max_attempts", "max_crashes", "backoff"))
+    assert accept(max_attempts=10).rules == Rules(unsaid=("max_crashes", "timeout", "backoff"))
+    assert accept(backoff={}).rules == Rules(unsaid=("max_attempts", "max_crashes", "timeout"))
+    assert accept(delivery="at_most_once").rules == Rules(1, unsaid=("max_crashes", "timeout", "backoff"))
+    assert accept(backoff=None).rules is DEFAULT_RULES
 
 
 def test_an_at_most_once_job_is_tried_once() -> None:
@@ -236,7 +268,7 @@ junk: st.SearchStrategy[Any] = st.recursive(
 )
 fields = st.sampled_from(
     ["queue", "flow", "priority", "delivery", "task", "args", "kwargs", "work", "tags", "unique", "run_at",
-     "delay", "max_attempts", "max_crashes", "timeout", "backoff", "concurrency", "nonsense"]
+     "delay", "max_attempts", "max_crashes", "timeout", "backoff", "concurrency", "deadline", "nonsense"]
 )  # fmt: skip
 
 

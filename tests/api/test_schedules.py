@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
+from fairway.core.model import Extras
+from fairway.schedule_spec import ScheduleSpec, job_of, read_schedule
+from fairway.strict import convert
+from fairway.times import MICRO
 from tests.api.from_outside import Api
 
+NOW = 1_800_000_000 * MICRO
 PATH = "/v1/schedules/report"
 SPEC = {"cron": "30 6 * * mon", "zone": "Europe/Berlin", "job": {"task": "mail.send", "args": [1]}}
 
@@ -90,6 +95,8 @@ async def test_delete(api: Api) -> None:
         ({**SPEC, "job": {}}, "job.task"),
         ({**SPEC, "job": {"task": "t", "delay": 5}}, "job.delay"),
         ({**SPEC, "job": {"task": "t", "run_at": "2026-01-01T00:00:00Z"}}, "job.run_at"),
+        ({**SPEC, "job": {"task": "t", "deadline": "2036-01-01T00:00:00Z"}}, "job.deadline"),
+        ({**SPEC, "job": {"task": "t", "deadline": 0}}, "job.deadline"),
         ({**SPEC, "job": {"task": "t", "queue": ".."}}, "job.queue"),
         ({**SPEC, "job": {"task": "t", "priority": "x"}}, "job.priority"),
         ({"cron": "@daily"}, "job"),
@@ -100,6 +107,14 @@ async def test_a_bad_schedule_is_refused_and_changes_nothing(api: Api, spec: Any
     kept = await api("PUT", PATH, SPEC, 201)
     assert (await api("PUT", PATH, spec, 422))["field"] == field
     assert await api("GET", "/v1/schedules") == {"schedules": [kept]}
+
+
+def test_the_deadline_of_a_fire_counts_from_when_its_job_is_due() -> None:
+    spec = convert({"every": 60, "job": {"task": "t", "deadline": "5m"}, "jitter": "10m"}, ScheduleSpec)
+    schedule = read_schedule("report", spec)
+    for fire in (NOW, NOW - 10 * 86_400 * MICRO):  # the second is made up for: it is due now
+        job = job_of(schedule, spec, fire, 7, NOW)
+        assert job.extras == Extras(deadline=job.run_at + 300 * MICRO)
 
 
 async def test_a_name_that_is_none_is_refused(api: Api) -> None:

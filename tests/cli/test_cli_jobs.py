@@ -200,7 +200,7 @@ def test_all_pages_of_a_query_are_acted_upon(node: StandIn) -> None:
 def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:
     node.answer("POST /v1/jobs", job(), status=201)
     options = "--queue acme/emails --flow u7 --priority 3 --delay 5m --attempts 2 --timeout 30s --tag gpu*"
-    more = "--unique k --delivery at_least_once --concurrency 1 -- sh -c --json"
+    more = "--unique k --delivery at_least_once --concurrency 1 --deadline 1h -- sh -c --json"
     result = node.run("submit", *options.split(), *more.split())
     assert (result.exit_code, result.stdout) == (0, f"{ID}\n")
     assert node.asked[0].body == {
@@ -214,6 +214,7 @@ def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:
         "unique": "k",
         "delivery": "at_least_once",
         "concurrency": 1,
+        "deadline": 3600.0,
         "work": {"adapter": "command", "run": [["sh", "-c", "--json"]]},
     }
 

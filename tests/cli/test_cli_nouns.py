@@ -141,6 +141,11 @@ def test_set_pause_and_resume_send_only_what_changes(node: StandIn) -> None:
     for words in (["set", "acme/emails", "limit=none", "discipline=fifo"], ["pause", "acme/emails"]):
         assert node.run("queues", *words).exit_code == 0
     assert node.run("queues", "resume", "acme/emails").exit_code == 0
+    words = ["max_attempts=3", "timeout=90s", 'backoff={"first": 1}', "retention=30d"]
+    assert node.run("queues", "set", "acme/emails", *words).exit_code == 0
+    assert node.asked.pop().body == {
+        "max_attempts": 3, "timeout": "90s", "backoff": {"first": 1}, "retention": "30d",
+    }  # fmt: skip
     bodies = [asked.body for asked in node.asked]
     assert bodies == [{"limit": None, "discipline": "fifo"}, {"paused": True}, {"paused": False}]
 

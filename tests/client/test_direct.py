@@ -44,7 +44,7 @@ def send(file: Path) -> Iterator[fairway.Task[[str], int]]:
 
 
 def test_a_job_is_stored_as_it_was_asked_for(send: Any) -> None:
-    handle = send.options(flow="u7", priority=3).submit("a")
+    handle = send.options(flow="u7", priority=3, deadline="2035-01-01T00:00:00Z").submit("a")
     details = send.app.get(handle.id).details
     assert {
         name: details[name] for name in ("task", "args", "kwargs", "queue", "flow", "priority", "state")
@@ -57,7 +57,7 @@ def test_a_job_is_stored_as_it_was_asked_for(send: Any) -> None:
         "priority": 3,
         "state": "queued",
     }
-    assert details["max_attempts"] == 3
+    assert (details["max_attempts"], details["deadline"]) == (3, "2035-01-01T00:00:00.000000Z")
 
 
 def test_the_same_without_blocking(send: Any) -> None:

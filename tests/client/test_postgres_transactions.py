@@ -113,11 +113,13 @@ def test_the_job_exists_if_the_caller_commits(send: Any, caller: Caller, dsn: st
 def test_the_job_is_stored_as_it_was_asked_for(send: Any, caller: Caller) -> None:
     wanted = {"queue": "a/b", "flow": "100%s $1 ü", "priority": -3, "tags": ["gpu"], "unique": "k\\'\"{,}"}
     with caller.transaction():
-        task = send.options(**wanted, max_attempts=7, delay="1h", concurrency=2)
+        task = send.options(
+            **wanted, max_attempts=7, delay="1h", concurrency=2, deadline="2035-01-01T00:00:00Z"
+        )
         handle = caller.submit(task, 'x\\"%\x00')
     details = handle.refresh().details
     assert {name: details[name] for name in wanted} == wanted
-    assert details["max_attempts"] == 7
+    assert (details["max_attempts"], details["deadline"]) == (7, "2035-01-01T00:00:00.000000Z")
     assert (details["state"], details["args"]) == ("scheduled", ['x\\"%\x00'])
 
 

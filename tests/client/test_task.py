@@ -269,6 +269,9 @@ def test_options_are_sent_as_the_node_names_them() -> None:
         "concurrency": 2,
     }
     assert options_of(copy.options(delay=5))["delay"] == 5.0
+    deadlines = (timedelta(minutes=1), "2h", moment, "2030-01-01T00:00:00Z", None)
+    sent = [options_of(send.options(deadline=one))["deadline"] for one in deadlines]
+    assert sent == [60.0, 7200.0, "2030-01-01T00:00:00+00:00", "2030-01-01T00:00:00Z", None]
     assert "run_at" not in options_of(copy.options(delay=5))
     assert options_of(send) == base
 
@@ -282,6 +285,8 @@ def test_options_are_sent_as_the_node_names_them() -> None:
         ({"delay": 1, "run_at": "2030-01-01T00:00:00Z"}, "delay"),
         ({"run_at": datetime(2030, 1, 1)}, "run_at"),
         ({"run_at": 5}, "run_at"),
+        ({"deadline": "soon"}, "deadline"),
+        ({"deadline": datetime(2030, 1, 1)}, "deadline"),
         ({"priority": "high"}, "priority"),
         ({"priority": True}, "priority"),
         ({"concurrency": None}, "concurrency"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.core.lifecycle import State
-from fairway.core.model import Rules
+from fairway.core.model import DEFAULT_RULES, Rules
 from fairway.core.plan import (
     Begin,
     Begun,
@@ -174,7 +174,7 @@ async def test_a_stale_flag_is_refused_but_not_one_that_its_own_commit_overtakes
 
 async def test_an_edit_re_roles_a_waiting_job(stage: Stage) -> None:
     await stage.submit(new_job(1, rules=Rules(timeout=9)))
-    await stage.commit(edits=[Edit(1, "beta", "f", 7, ("cpu",), NOW + 9, NOW + 8, 4)])
+    await stage.commit(edits=[Edit(1, "beta", "f", 7, ("cpu",), NOW + 9, NOW + 8, Rules(4, timeout=9))])
     stored = await stage.get(1)
     assert (stored.queue, stored.flow, stored.priority, stored.tags) == ("beta", "f", 7, ("cpu",))
     assert (stored.run_at, stored.place, stored.rules) == (NOW + 9, NOW + 8, Rules(4, timeout=9))
@@ -183,19 +183,19 @@ async def test_an_edit_re_roles_a_waiting_job(stage: Stage) -> None:
 async def test_a_running_job_cannot_be_edited(stage: Stage) -> None:
     await stage.submit(new_job(1))
     await stage.begin(1)
-    await check_refused(stage, edits=[Edit(1, "beta", None, 0, (), NOW, NOW, None)])
+    await check_refused(stage, edits=[Edit(1, "beta", None, 0, (), NOW, NOW, DEFAULT_RULES)])
 
 
 async def test_a_moved_job_takes_its_unique_key_along(stage: Stage) -> None:
     await stage.submit(new_job(1, unique="k"))
-    await stage.commit(edits=[Edit(1, "beta", None, 0, (), NOW, NOW, 10)])
+    await stage.commit(edits=[Edit(1, "beta", None, 0, (), NOW, NOW, DEFAULT_RULES)])
     assert (await stage.submit(new_job(2, unique="k", queue="beta"))).ids == [1]
     assert (await stage.submit(new_job(3, unique="k"))).ids == [3]
 
 
 async def test_a_job_moved_to_a_queue_that_has_its_key_goes_on_without_one(stage: Stage) -> None:
     await stage.submit(new_job(1, unique="k"), new_job(2, unique="k", queue="beta"))
-    await stage.commit(edits=[Edit(1, "beta", None, 0, (), NOW, NOW, 10)])
+    await stage.commit(edits=[Edit(1, "beta", None, 0, (), NOW, NOW, DEFAULT_RULES)])
     assert (await stage.get(1)).unique is None
     assert (await stage.submit(new_job(3, unique="k", queue="beta"))).ids == [2]
     assert (await stage.submit(new_job(4, unique="k"))).ids == [4]

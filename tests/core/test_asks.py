@@ -9,7 +9,7 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
-from fairway.core.model import Held, QueueSettings
+from fairway.core.model import Held, QueueSettings, Rules
 from fairway.core.plan import Begun, Plan, Reply
 
 from .stage import Stage
@@ -80,7 +80,7 @@ def test_a_cancelled_job_that_comes_back_does_not_run_again() -> None:
 def edit(stage: Stage, job: int, **changes: Any) -> Plan:
     old = stage.arrivals[job]
     new = old._replace(**changes)
-    stage.absorb(happened.EditAsked("ticket", old, new, new.place, 5))
+    stage.absorb(happened.EditAsked("ticket", old, new, new.place, Rules(5)))
     stage.arrivals[job] = new
     return stage.step()
 
@@ -89,7 +89,7 @@ def test_a_waiting_job_moves_to_where_it_shall_stand() -> None:
     stage = Stage()
     stage.submit(1, 2)
     plan = edit(stage, 2, queue="new/place", priority=7)
-    assert [(one.job, one.queue, one.priority, one.max_attempts) for one in plan.batch.edits] == [
+    assert [(one.job, one.queue, one.priority, one.rules.max_attempts) for one in plan.batch.edits] == [
         (2, "new/place", 7, 5)
     ]
     assert {"new", "new/place"} <= settings_of(plan).keys()

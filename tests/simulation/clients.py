@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairway.core import events as happened
 from fairway.core.lifecycle import ENDED, State
-from fairway.core.model import Delivery, Rules, shape_of
+from fairway.core.model import Delivery, Extras, Rules, shape_of
 from fairway.core.plan import Reply
 from fairway.node.engine import arrival_of_stored
 from fairway.store import Accepted, NewJob, Request, StoredJob, Submission
@@ -49,6 +49,7 @@ class Wish:
     concurrency: int | None
     fate: tuple[str, ...]
     seconds: float
+    patience: float | None  # seconds after its time by which it must have begun
 
 
 class Clients:
@@ -98,6 +99,7 @@ class Clients:
             concurrency=random.randint(1, 3) if world.chance(0.03) else None,
             fate=fate,
             seconds=world.between(0.001, 0.004) if task == "quick" else world.between(0.05, 2.0),
+            patience=world.between(0.001, 8.0) if world.chance(0.15) else None,
         )
         self.simulation.wishes[wish.token] = wish
         return wish
@@ -139,10 +141,12 @@ class Clients:
     def _new_job(self, wish: Wish) -> NewJob:
         self._ids += 1
         now = self.world.wall
+        run_at = now + int(wish.delay * 1e6)
+        late = None if wish.patience is None else Extras(deadline=run_at + int(wish.patience * 1e6))
         return NewJob(
             self._ids, wish.queue, wish.flow, wish.priority, "python" if wish.task else "command", wish.task,
             wish.tags, Delivery.AT_MOST_ONCE if wish.once else Delivery.AT_LEAST_ONCE,
-            now + int(wish.delay * 1e6), now, wish.rules, wish.token, wish.unique, wish.concurrency,
+            run_at, now, wish.rules, wish.token, wish.unique, wish.concurrency, late,
         )  # fmt: skip
 
     # --- meddling --------------------------------------------------------------------------------------
@@ -200,14 +204,14 @@ class Clients:
         new = old._replace(queue=queue, priority=priority, shape=shape, place=place)
         self.world.note(f"client edits {found.id}")
         leader.put(
-            happened.EditAsked(lambda reply: None, old, new, run_at, found.rules.max_attempts)
+            happened.EditAsked(lambda reply: None, old, new, run_at, found.rules)
         )  # fmt: skip
 
     def _set_queue(self) -> None:
         random = self.world.random
         changes = random.choice(
             ({"limit": 1}, {"limit": random.randint(1, 4)}, {"limit": None}, {"paused": True},
-             {"paused": False}, {"discipline": "fifo"}, {"discipline": None},
+             {"paused": False}, {"discipline": "fifo"}, {"discipline": None}, {"discipline": "deadline"},
              {"discipline": "sfq", "charge": random.choice(("jobs", "seconds"))},
              {"assured": random.randint(0, 2), "lend": random.random() < 0.5}, {"assured": None},
              {"weight": random.choice((0.5, 1.0, 4.0))}, {"priority": random.randint(-1, 1)},

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import endings, fleet, retries
+from fairway.core import endings, fleet, retries, scheduler
+from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
 from fairway.core.retries import Judgement
 from fairway.core.scheduler import Core
 from fairway.core.tree import Queue, Tree
-from fairway.core.world import World
+from fairway.core.world import Live, World
 from fairway.node.dispatch import send_rest
 from fairway.store import Receipt, Request, StoredJob, Submission
 from fairway.stores.memory import MemoryStore, writing
@@ -298,6 +299,19 @@ def cancel_forgets_the_line() -> Any:
     return patched((Tree, "remove", remove))
 
 
+def deadlines_are_not_looked_at() -> Any:
+    """Nobody ends what waits past its deadline, nor wakes for it."""
+    return patched(
+        (scheduler, "expire", lambda world, now: None), (Deadlines, "next", lambda deadlines: None)
+    )
+
+
+def deadline_lost_on_the_way_back() -> Any:
+    """A job that comes back from its worker has no deadline any more."""
+    real = Live.arrival
+    return patched((Live, "arrival", lambda self, place: real(self, place)._replace(extras=None)))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -320,4 +334,6 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "commit without term": (commit_without_term, ("invariant 16", "invariant 4")),
     "stranger left standing": (stranger_left_standing, ("invariant 8",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
+    "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
+    "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),
 }

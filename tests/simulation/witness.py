@@ -46,6 +46,7 @@ class Row(NamedTuple):
     tries: int
     crashes: int
     losses: tuple[int, ...]
+    deadline: int | None
 
 
 class Witness:
@@ -59,6 +60,7 @@ class Witness:
         self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
         self.waiting: Counter[str] = Counter()
         self.lines: dict[tuple[object, ...], dict[int, int]] = {}
+        self.deadlines: dict[int, int] = {}  # of jobs that wait
         self.untaken: set[int] = set()
         self.begun: dict[Key, str] = {}  # committed begins → incarnation
         self.generations: dict[Key, int] = {}  # committed begins → generation
@@ -160,6 +162,7 @@ class Witness:
                 before[job.id].state in ENDED, 9, f"job {job.id} revived while {before[job.id].state}"
             )
         self.untaken &= self._arriving()
+        self._check_deadlines(now)
         self.world.note(
             f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
             f"ends={[(job, e.attempt, str(e.state)) for e in plan.batch.ends for job in e.jobs]} "
@@ -270,6 +273,8 @@ class Witness:
             self.leases.named(term, one.job, one.attempt, now.mono)
             fine = (one.job, row.generation) not in self.cancelled
             self.require(fine, 17, f"job {one.job} begins after its cancel was answered")
+            fine = row.deadline is None or now.wall < row.deadline
+            self.require(fine, "deadline", f"job {one.job} begins after its deadline")
             paths.update(above(row.queue))
             for other, place in self.lines.get(row.line, {}).items():
                 known = other not in self.untaken and other not in revived
@@ -280,6 +285,12 @@ class Witness:
             limit = settings.get("limit")
             fine = limit is None or self.running[path] <= limit
             self.require(fine, 3, f"{self.running[path]} live attempts in '{path}', limit {limit}")
+
+    def _check_deadlines(self, now: Moment) -> None:
+        """What the leader knew when it planned has begun in time, or ended with this very commit."""
+        late = (job for job, deadline in self.deadlines.items() if deadline <= now.wall)
+        overdue = next((job for job in late if job not in self.untaken), None)
+        self.require(overdue is None, "deadline", f"job {overdue} still waits after its deadline")
 
     def _check_events(self, plan: Plan, receipt: Receipt) -> None:
         """Each commit that tells has the next number, and tells just what it did."""
@@ -333,6 +344,8 @@ class Witness:
         elif row.state not in ENDED:
             self.waiting.update(above(row.queue))
             self.lines.setdefault(row.line, {})[job] = row.place
+            if row.deadline is not None:
+                self.deadlines[job] = row.deadline
         self.open += row.state not in ENDED
 
     def _uncount(self, job: int, row: Row) -> None:
@@ -341,6 +354,7 @@ class Witness:
         elif row.state not in ENDED:
             self.waiting.subtract(above(row.queue))
             del self.lines[row.line][job]
+            self.deadlines.pop(job, None)
         self.open -= row.state not in ENDED
 
     # --- the end ------------------------------------------------------------------------------------------
@@ -377,10 +391,11 @@ def above(path: str) -> list[str]:
 
 def _row_of(job: StoredJob) -> Row:
     state = State.QUEUED if job.state is State.SCHEDULED else job.state
-    line = (job.queue, job.flow, job.adapter, job.task, job.tags, job.delivery, job.priority)
+    deadline = job.extras.deadline if job.extras is not None else None
+    line = (job.queue, job.flow, job.adapter, job.task, job.tags, job.delivery, job.priority, deadline)
     return Row(
         state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries,
-        job.crashes, job.losses,
+        job.crashes, job.losses, deadline,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from fairway.ids import find_id
 from fairway.names import check_globs, check_queue, check_text
 from fairway.query import parse
 from fairway.shapes import Job, Jobs
-from fairway.spec import Count, Duration, Globs, Priority, QueuePath, ShortText, Time
+from fairway.spec import Count, Deadline, Duration, Globs, Priority, QueuePath, ShortText, Time, read_deadline
 from fairway.store import StoredJob
 from fairway.strict import compact_json
 from fairway.times import MICRO, parse_duration, parse_time
@@ -57,6 +57,7 @@ class Changes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     delay: Duration | UnsetType = UNSET
     tags: Globs | UnsetType = UNSET
     max_attempts: Count | UnsetType | None = UNSET
+    deadline: Deadline | UnsetType | None = UNSET
 
 
 class Resolution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -154,6 +155,8 @@ def _parsed(changes: Changes) -> dict[str, Any]:
         parsed["run_at"] = parse_time(parsed["run_at"])
     if "delay" in parsed:
         parsed["run_at"] = _now() + round(parse_duration(parsed.pop("delay")) * MICRO)
+    if parsed.get("deadline") is not None:
+        parsed["deadline"] = read_deadline(parsed["deadline"], 0, _now())
     return parsed
 
 
@@ -164,7 +167,7 @@ async def _looked_up(call: Call, job: StoredJob) -> Answer:
 
 
 async def _shown(call: Call, job: StoredJob) -> Answer:
-    standing = (await call.desk.standing([job]))[0] if job.state in WAITING else None
+    [standing] = await call.desk.standing([job])
     return answer_json(job_view(job, _now(), standing))
 
 

@@ -13,7 +13,9 @@ from fairway.clock import wall
 from fairway.errors import InvalidRequest
 from fairway.names import check_queue, check_text
 from fairway.shapes import Jobs, Queue, Queues, QueueWithFlows
-from fairway.spec import Limit, ShortText
+from fairway.spec import Backoff, Duration, Limit, ShortText, read_backoff
+from fairway.spec import Count as JobCount
+from fairway.times import parse_duration
 from fairway.views import job_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -44,6 +46,11 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     divisor: Annotated[int, Meta(ge=1, le=65_536)] | UnsetType | None = UNSET
     perturb: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType | None = UNSET
     overflow: Literal["reject", "drop_newest", "drop_oldest"] | UnsetType | None = UNSET
+    max_attempts: JobCount | UnsetType | None = UNSET
+    max_crashes: JobCount | UnsetType | None = UNSET
+    timeout: Duration | UnsetType | None = UNSET
+    backoff: Backoff | UnsetType | None = UNSET
+    retention: Duration | UnsetType | None = UNSET
 
 
 class NextQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,6 +114,12 @@ def _changes(asked: SettingsChanges) -> dict[str, Any]:
             check_text(changes[name], name)
     for flow in changes.get("flow_weights") or {}:
         check_text(flow, "flow_weights")
+    for name in ("timeout", "retention"):
+        if changes.get(name) is not None:
+            changes[name] = parse_duration(changes[name], name)
+    if changes.get("backoff") is not None:
+        first, most = read_backoff(changes["backoff"])
+        changes["backoff"] = {"first": first, "max": most}
     return changes
 
 

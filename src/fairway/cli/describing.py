@@ -83,6 +83,7 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("worker", job.get("worker")),
         ("created", exact(job.get("created_at"))),
         ("due", exact(job.get("run_at")) if job["state"] == "scheduled" else None),
+        ("deadline", exact(job.get("deadline"))),
         ("started", exact(job.get("started_at"))),
         ("ended", exact(job.get("ended_at"))),
         ("outcome", how(job) if job["state"] in ENDED else None),

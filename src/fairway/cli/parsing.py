@@ -31,6 +31,13 @@ def moment(_: click.Context, parameter: click.Parameter, text: str | None) -> st
     return text
 
 
+def deadline(context: click.Context, parameter: click.Parameter, text: str | None) -> str | float | None:
+    """Read a time, or a duration counted from the submit."""
+    if text is not None and "-" in text:
+        return moment(context, parameter, text)
+    return duration(context, parameter, text)
+
+
 def json_list(_: click.Context, __: click.Parameter, text: str | None) -> list[Any] | None:
     """Read a JSON list."""
     value = None if text is None else _json(text)

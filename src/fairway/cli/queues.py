@@ -19,7 +19,7 @@ NEXT_SHOWN = 10
 SETTINGS = (
     "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline",
     "on_lease_lost", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb",
-    "overflow",
+    "overflow", "max_attempts", "max_crashes", "timeout", "backoff", "retention",
 )  # fmt: skip
 #: Those that are shown only where they are not as they come.
 USUAL = {"lend": True, "priority": 0, "weight": 1, "paused": False}

@@ -17,7 +17,7 @@ from fairway.cli.calling import current, talks
 from fairway.cli.describing import how, value_of
 from fairway.cli.following import follow_log, wait_for_one
 from fairway.cli.output import clean, remark, say, show_json
-from fairway.cli.parsing import duration, json_list, json_object, moment, read_json
+from fairway.cli.parsing import deadline, duration, json_list, json_object, moment, read_json
 from fairway.cli.reasons import leaving_alone, telling_why
 from fairway.errors import InvalidRequest
 
@@ -30,8 +30,13 @@ MOST_FILE_BYTES = 16 * 1024 * 1024
 @click.option("--priority", type=int, help="Higher goes first.  [0]")
 @click.option("--delay", callback=duration, metavar="DURATION", help="Not before so long: 90s, 5m, 2h, 1d.")
 @click.option("--at", "run_at", callback=moment, metavar="TIME", help="Not before this RFC 3339 time.")
-@click.option("--attempts", "max_attempts", type=click.IntRange(1), help="The most tries.  [10]")
+@click.option(
+    "--attempts", "max_attempts", type=click.IntRange(1), help="The most tries.  [the queue's, else 10]"
+)
 @click.option("--timeout", callback=duration, metavar="DURATION", help="The longest one attempt may run.")
+@click.option(
+    "--deadline", callback=deadline, metavar="TIME|DURATION", help="Fails unless it has begun by then."
+)
 @click.option("--tag", "tags", metavar="GLOB", multiple=True, help="A tag the worker must have.")
 @click.option("--unique", metavar="KEY", help="While a job with this key waits or runs, you get that one.")
 @click.option("--delivery", type=click.Choice(["at_least_once", "at_most_once"]), help="After a lost worker.")

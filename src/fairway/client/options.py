@@ -35,6 +35,7 @@ class TaskOptions(TypedDict, total=False):
     max_crashes: int | None
     timeout: Duration | None
     backoff: Backoff
+    deadline: Duration | Time | None
 
 
 class JobOptions(TaskOptions, total=False):
@@ -75,6 +76,8 @@ def _plain(name: str, value: Any) -> Any:
         return plain_time(value, name)
     if name in ("delay", "timeout") and value is not None:
         return plain_duration(value, name)
+    if name == "deadline" and value is not None:
+        return _deadline(value)
     if name == "backoff":
         return _backoff(value)
     if name in ("priority", "max_attempts", "max_crashes", "concurrency"):
@@ -87,6 +90,13 @@ def _plain(name: str, value: Any) -> Any:
 def plain_duration(value: Any, name: str) -> float:
     """Return a duration in seconds, as it is sent."""
     return parse_duration(value.total_seconds() if isinstance(value, timedelta) else value, name)
+
+
+def _deadline(value: Any) -> str | float:
+    """Return a deadline as it is sent: a time, or a duration counted from the submit."""
+    if isinstance(value, datetime) or (isinstance(value, str) and "-" in value):
+        return plain_time(value, "deadline")
+    return plain_duration(value, "deadline")
 
 
 def _backoff(value: Any) -> dict[str, float]:

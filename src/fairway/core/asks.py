@@ -65,7 +65,8 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
                 new.shape.tags,
                 ask.run_at,
                 new.place,
-                ask.max_attempts,
+                ask.rules,
+                new.extras,
             )
         )
         state = State.SCHEDULED if new.place > now.wall else State.QUEUED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairway.core.defaults import in_force
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result
 from fairway.core.plan import End, News, Resolve, Return
@@ -108,7 +109,7 @@ def settle(
     """Judge an attempt that ended other than well, and write down what follows."""
     judgement = judge(
         kind,
-        live.rules,
+        in_force(live.rules, live.queue.rules),
         live.ledger,
         once=live.shape.once,
         cancelling=live.cancelling,

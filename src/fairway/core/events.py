@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairway.core.model import Arrival, Held, Result, WorkerSpec
+from fairway.core.model import Arrival, Held, Result, Rules, WorkerSpec
 from fairway.core.plan import Begun
 
 
@@ -131,7 +131,7 @@ class EditAsked(NamedTuple):
     job: Arrival
     new: Arrival
     run_at: int
-    max_attempts: int | None
+    rules: Rules
 
 
 class ReviveAsked(NamedTuple):

@@ -30,6 +30,8 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     """Say why a waiting job waits; None if it does not wait."""
     if job.job in world.live:
         return None
+    if job.job in world.tree.deadlines.over:
+        return Why("expired", "its deadline has passed; it is about to end as failed")
     if job.place > now:
         return Why("not_due", f"due in {show_seconds((job.place - now) / 1e6)}")
     queue = world.tree.find(job.queue)

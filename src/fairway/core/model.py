@@ -42,6 +42,7 @@ class Reason(StrEnum):
     ERROR = "error"
     CANCELLED = "cancelled"
     DROPPED = "dropped"
+    EXPIRED = "expired"
     CRASHED = "crashed"
     LOST = "lost"
     STOPPED = "stopped"
@@ -74,16 +75,24 @@ def shape_of(adapter: str, task: str, tags: tuple[str, ...], once: bool) -> Shap
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one job is judged when an attempt ends."""
+    """How one job is judged when an attempt ends.
+
+    What its submitter did not say stands here as the scheduler's default and is named in `unsaid`: its queue
+    may say otherwise (core/defaults.py).
+    """
 
     max_attempts: int | None = 10
     max_crashes: int | None = 3
     timeout: float | None = None
     retry_first: float = 1.0
     retry_max: float = 3600.0
+    unsaid: tuple[str, ...] = ()
 
 
-DEFAULT_RULES = Rules()
+#: What a queue may say for jobs that do not.
+JOB_DEFAULTS = ("max_attempts", "max_crashes", "timeout", "backoff")
+#: Nothing was said: one object for nearly all jobs.
+DEFAULT_RULES = Rules(unsaid=JOB_DEFAULTS)
 
 
 #: An attempt by its name: (job, attempt).
@@ -174,6 +183,13 @@ class QueueSettings:
     divisor: int | None = None  # lines that flows are hashed into; None: one for each
     perturb: float | None = None  # seconds between new seeds of that hash
     overflow: str | None = None  # reject (the default), drop_newest, drop_oldest
+    # --- inherited, each by itself: for jobs that do not say their own ---
+    max_attempts: int | None = None
+    max_crashes: int | None = None
+    timeout: float | None = None
+    backoff: Mapping[str, float] | None = None  # seconds: first and max
+    # --- inherited ---
+    retention: float | None = None  # seconds for which ended jobs are kept
 
     def below(self, above: QueueSettings) -> QueueSettings:
         """Return what the discipline of this node is made from, given what it is made from above."""

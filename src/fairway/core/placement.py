@@ -187,6 +187,9 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     elif flow is not None:
         for live in begun.values():
             live.flow = flow
+    if world.tree.deadlines:
+        for job, extras in world.tree.deadlines.begin(jobs):
+            begun[job].extras = extras
     if world.tree.kills(queue):
         for live in begun.values():
             live.kill = True

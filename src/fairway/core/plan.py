@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fairway.core.model import Attempt, Rules
+from fairway.core.model import Attempt, Extras, Rules
 
 
 class Begin(NamedTuple):
@@ -73,7 +73,7 @@ class Flag(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """A waiting job re-roled: where it stands from now on. `place` is its new place in its new line."""
+    """A waiting job re-roled: where it stands and how it is judged from now on, all of it."""
 
     job: int
     queue: str
@@ -82,7 +82,8 @@ class Edit(NamedTuple):
     tags: tuple[str, ...]
     run_at: int
     place: int
-    max_attempts: int | None
+    rules: Rules
+    extras: Extras | None = None
 
 
 class Revive(NamedTuple):

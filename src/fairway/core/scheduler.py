@@ -13,6 +13,7 @@ from typing import Any
 
 from fairway.core import asks, endings, fleet
 from fairway.core import events as happened
+from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.placement import fill
@@ -38,6 +39,7 @@ class Core:
         world = self.world
         world.tree.mono, world.tree.fresh = now.mono, False
         fleet.expire(world, now)
+        expire(world, now)
         world.tree.pass_time(now.wall)
         world.charge_overruns(now.mono)
         fill(world, now)
@@ -51,6 +53,9 @@ def _wake_at(world: World, now: Moment) -> float | None:
     due = world.tree.next_due()
     if due is not None:
         wakes.append(now.mono + max(due - now.wall, 0) / 1_000_000)
+    deadline = now.wall if world.tree.deadlines.over else world.tree.deadlines.next()
+    if deadline is not None:
+        wakes.append(now.mono + max(deadline - now.wall, 0) / 1_000_000)
     token = world.tree.next_token()
     if token is not None:
         wakes.append(token)
@@ -82,7 +87,7 @@ def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
 
 def _known(world: World, arrival: Arrival) -> bool:
     """A job may be seen twice while a new leader loads: in its arrival and in its row."""
-    if arrival.job in world.live:
+    if arrival.job in world.live or arrival.job in world.tree.deadlines.over:
         return True
     queue = world.tree.find(arrival.queue)
     return queue is not None and queue.own.holds(arrival)
@@ -171,7 +176,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     live.attempt, live.generation, live.rules = begun.attempt, begun.generation, begun.rules
     live.unique, live.cancelling, live.found = begun.unique, event.cancelling, True
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
-    live.kill, live.flow = world.tree.kills(queue), arrival.flow
+    live.kill, live.flow, live.extras = world.tree.kills(queue), arrival.flow, arrival.extras
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
     world.tree.hold(queue, 1, live.size)

@@ -14,6 +14,7 @@ from fairway.core.tree import Queue
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(QueueSettings)}
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000
+LEAST_RETENTION = 1.0
 _CHARGES = ("jobs", "seconds")
 _OVERFLOWS = ("reject", "drop_newest", "drop_oldest")
 
@@ -55,7 +56,7 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
         value = getattr(new, name)
         if value is not None and value < 0:
             return Refusal(name, f"{name} cannot be below 0")
-    for name in ("burst", "quantum", "depth", "capacity", "divisor"):
+    for name in ("burst", "quantum", "depth", "capacity", "divisor", "max_attempts", "max_crashes"):
         value = getattr(new, name)
         if value is not None and value < 1:
             return Refusal(name, f"{name} is at least 1")
@@ -70,7 +71,17 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
             parse_rate(new.rate)
         except ValueError as error:
             return Refusal("rate", str(error))
-    return _wrong_discipline(new)
+    return _wrong_discipline(new) or _wrong_for_jobs(new)
+
+
+def _wrong_for_jobs(new: QueueSettings) -> Refusal | None:
+    if new.timeout is not None and not (math.isfinite(new.timeout) and new.timeout > 0):
+        return Refusal("timeout", "timeout must be above 0; take it away for no timeout")
+    if new.retention is not None and not (math.isfinite(new.retention) and new.retention >= LEAST_RETENTION):
+        return Refusal("retention", f"retention is {LEAST_RETENTION:g} second or more")
+    if new.backoff is not None and not 0 <= new.backoff["first"] <= new.backoff["max"]:
+        return Refusal("backoff", "backoff.first must not be above backoff.max")
+    return None
 
 
 def _wrong_discipline(new: QueueSettings) -> Refusal | None:

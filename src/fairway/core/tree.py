@@ -13,14 +13,16 @@ Choosing changes nothing; only `take` does. Owned by the core.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Protocol
 
+from fairway.core.deadlines import Deadlines
+from fairway.core.defaults import rules_below
 from fairway.core.discipline import Discipline, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import NO_SETTINGS, SLOT, Arrival, QueueSettings, Shape
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Arrival, QueueSettings, Rules, Shape
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
@@ -43,7 +45,7 @@ class Queue(Member):
 
     __slots__ = (
         "active", "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path",
-        "rings", "settings", "shapes", "takers", "waiting",
+        "rings", "rules", "settings", "shapes", "takers", "waiting",
     )  # fmt: skip
 
     def __init__(self, path: str, parent: Queue | None, order: int) -> None:
@@ -52,6 +54,7 @@ class Queue(Member):
         self.children: dict[str, Queue] = {}
         self.settings = NO_SETTINGS
         self.made_of: QueueSettings = parent.made_of if parent is not None else NO_SETTINGS
+        self.rules: Rules = parent.rules if parent is not None else DEFAULT_RULES  # of jobs that say none
         self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
         self.line = Member(self, 0)  # and what of its slots they hold
         self.shapes: Collection[Shape] = ()  # of its own jobs that are due
@@ -130,6 +133,8 @@ class Tree:
         self.queues: dict[str, Queue] = {"": self.root}
         self.takers: dict[Taker, int] = {}  # → how many workers of this kind there are
         self.keeping: set[Queue] = set()  # that do not lend their assured slots
+        self.retaining: set[Queue] = set()  # that say how long ended jobs are kept
+        self.deadlines = Deadlines()
         self.mono = 0.0
         self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
         self._turn_seconds = 0.0  # what a slot is held for on average
@@ -158,6 +163,12 @@ class Tree:
             queue = self.queues.get(path)
         return make_discipline(queue.made_of)
 
+    def rules_at(self, path: str) -> Rules:
+        """Return what a queue says for its jobs, or would say if it were made now."""
+        while (queue := self.queues.get(path)) is None:
+            path = path.rpartition("/")[0]
+        return queue.rules
+
     def grow(self, path: str) -> Queue:
         """Return the queue at *path*, making it and its parents where they are missing."""
         queue = self.queues.get(path)
@@ -177,6 +188,7 @@ class Tree:
             queue.busy = False
             queue.parent.active.pop(queue, None)
             self.keeping.discard(queue)
+            self.retaining.discard(queue)
             del queue.parent.children[queue.path.rpartition("/")[2]]
             del self.queues[queue.path]
 
@@ -229,6 +241,8 @@ class Tree:
         while above is not None:
             above.waiting += 1
             above = above.parent
+        if arrival.extras is not None:
+            self.deadlines.put(arrival)
         if arrival.place > now:
             self._arm(queue, arrival.place)
         elif arrival.shape not in queue.shapes:
@@ -242,8 +256,22 @@ class Tree:
             return False
         for above in queue.path_up():
             above.waiting -= 1
+        if self.deadlines:
+            self.deadlines.remove(arrival.job)
         self._rest(queue, now)
         return True
+
+    def give_up(self, arrivals: Iterable[Arrival], now: int) -> None:
+        """Take many waiting jobs out at once; one that stands in no line is left alone."""
+        touched: dict[Queue, int] = {}
+        for arrival in arrivals:
+            queue = self.queues.get(arrival.queue)
+            if queue is not None and queue.own.remove(arrival):
+                touched[queue] = touched.get(queue, 0) + 1
+        for queue, count in touched.items():
+            for above in queue.path_up():
+                above.waiting -= count
+            self._rest(queue, now)
 
     def choose(self, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
         """Name the next job for a worker of this kind, or None; changes nothing."""
@@ -343,9 +371,14 @@ class Tree:
             self.keeping.discard(queue)
         else:
             self.keeping.add(queue)
+        if settings.retention is None:
+            self.retaining.discard(queue)
+        else:
+            self.retaining.add(queue)
         if (settings.rate, settings.burst) != (before.rate, before.burst):
             self._set_rate(queue)
         self._adopt(queue, now)
+        self._rule(queue)
         self._refresh(queue)
 
     def pass_time(self, now: int) -> None:
@@ -476,10 +509,20 @@ class Tree:
         self.counts_seconds |= queue.own.by_seconds
         self.bounded |= wanted.depth is not None or wanted.capacity is not None
         for arrival in old.drain():
-            queue.own.put(arrival._replace(queue=queue.path))
+            whole = self.deadlines.find(arrival.job) if self.deadlines else None
+            queue.own.put(whole or arrival._replace(queue=queue.path))
         self._rest(queue, now)
         for child in queue.children.values():
             self._adopt(child, now)
+
+    def _rule(self, queue: Queue) -> None:
+        """Let *queue*, and those below it that inherit, say what the settings say for its jobs."""
+        above = queue.parent.rules if queue.parent is not None else DEFAULT_RULES
+        wanted = rules_below(above, queue.settings)
+        if wanted != queue.rules:
+            queue.rules = wanted
+            for child in queue.children.values():
+                self._rule(child)
 
 
 def _owes_below(member: Member, taker: Taker) -> bool:

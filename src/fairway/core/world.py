@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from fairway.core.estimates import Estimates
 from fairway.core.eta import Forecasts
 from fairway.core.matching import WorkerClass, class_key
-from fairway.core.model import CLEAN, DEFAULT_RULES, SLOT, Arrival, Ledger, Rules, Shape, Timers, WorkerSpec
+from fairway.core.model import (
+    CLEAN,
+    DEFAULT_RULES,
+    SLOT,
+    Arrival,
+    Extras,
+    Ledger,
+    Rules,
+    Shape,
+    Timers,
+    WorkerSpec,
+)
 from fairway.core.numbers import NumberBook
 from fairway.core.plan import Acks, Plan
 from fairway.core.tree import Queue, Tree
@@ -34,6 +45,7 @@ class Live:
     kill = False  # its worker ends it before the lease can be taken
     found = False  # begun by an earlier leader, in what size is not known
     flow: str | None = None
+    extras: Extras | None = None  # of a job with a deadline, or of one that was found running
     charged = 0.0  # seconds that its flow was charged for it, where flows are charged for seconds
 
     def __init__(
@@ -62,7 +74,9 @@ class Live:
 
     def arrival(self, place: int) -> Arrival:
         """Return the job as it would wait again at *place*."""
-        return Arrival(self.job, self.queue.path, self.flow, self.priority, self.shape, place)
+        return Arrival(
+            self.job, self.queue.path, self.flow, self.priority, self.shape, place, None, self.extras
+        )
 
 
 class Worker:

@@ -254,7 +254,7 @@ class Node:
         log.info("leading", extra={"term": reign.term})
         async with asyncio.TaskGroup() as tasks:
             beat = tasks.create_task(self._beat(reign, engine))
-            chores = tasks.create_task(tidy_forever(self.store))
+            chores = tasks.create_task(tidy_forever(self.store, engine))
             watch = tasks.create_task(self._watch_locks(engine))
             firing = tasks.create_task(timekeeper.run())
             try:

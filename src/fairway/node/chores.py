@@ -6,7 +6,10 @@ import asyncio
 import logging
 
 from fairway.clock import wall
-from fairway.errors import WorldError
+from fairway.core.world import World
+from fairway.errors import Deposed, WorldError
+from fairway.node.engine import Engine
+from fairway.node.retention import Retention
 from fairway.store import Store
 
 log = logging.getLogger("fairway.chores")
@@ -17,18 +20,31 @@ ROUNDS_MOST = 1000
 KEEP_ENDED_SECONDS = 7 * 86_400.0
 
 
-async def tidy_forever(store: Store) -> None:
+async def tidy_forever(store: Store, engine: Engine) -> None:
     """Forget old ended jobs, events, logs and idempotency keys as long as this node leads."""
+    retention = Retention(store, KEEP_ENDED_SECONDS)
     while True:
         await asyncio.sleep(PERIOD_SECONDS)
         try:
-            await _tidy(store)
-        except WorldError as error:
+            retention.set(await engine.look(retentions))
+            await tidy(store, retention, PAUSE_SECONDS)
+        except (WorldError, Deposed) as error:
             log.warning("housework was put off", extra={"why": str(error)})
 
 
-async def _tidy(store: Store) -> None:
-    for _ in range(ROUNDS_MOST):
-        if not await store.tidy(wall(), KEEP_ENDED_SECONDS):
+def retentions(world: World) -> dict[str, float]:
+    """Return the queues that say how long their ended jobs stay, with the seconds."""
+    return {queue.path: queue.settings.retention or 0.0 for queue in world.tree.retaining}
+
+
+async def tidy(store: Store, retention: Retention, pause: float) -> None:
+    """Forget what is old: first by time alone, then queue by queue."""
+    rounds = 0
+    while rounds < ROUNDS_MOST and await store.tidy(wall(), retention.longest):
+        rounds += 1
+        await asyncio.sleep(pause)
+    async for _ in retention.steps(wall()):
+        rounds += 1
+        if rounds >= ROUNDS_MOST:
             return
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(pause)

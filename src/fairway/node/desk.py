@@ -10,16 +10,18 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway.clock import moment, wall
 from fairway.core import events as happened
 from fairway.core import explain as explaining
+from fairway.core.defaults import in_force, said
 from fairway.core.demand import Demand, demand
 from fairway.core.eta import eta
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import SLOT, Arrival, Moment, shape_of
+from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of
 from fairway.core.numbers import Numbers
 from fairway.core.plan import Reply
 from fairway.core.tree import Queue, Tree
@@ -168,7 +170,7 @@ class NodeDesk:
 
     async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
         engine = self._node.engine
-        if engine is None or not any(job.state in WAITING for job in jobs):
+        if engine is None or not any(_is_for_leader(engine.core.world.tree, job) for job in jobs):
             return [None] * len(jobs)
         try:
             return await _ask_leader(engine.look(lambda world: [_standing(world, job) for job in jobs]))
@@ -199,12 +201,12 @@ class NodeDesk:
                 raise InvalidRequest(
                     "an at-most-once job has one attempt", field="max_attempts", code="invalid"
                 )
-            new, run_at, most = _edited(found, changes)
+            new, run_at, rules = _edited(found, changes)
             if holder is not None and holder != job and new.queue != found.queue:
                 raise Conflict(
                     f"queue '{new.queue}' has a job with this unique key: {show(holder)}", code="unique_taken"
                 )
-            return lambda ticket: happened.EditAsked(ticket, arrival_of_stored(found), new, run_at, most)
+            return lambda ticket: happened.EditAsked(ticket, arrival_of_stored(found), new, run_at, rules)
 
         return await self._change(job, make)
 
@@ -446,19 +448,25 @@ def _show_schedule(row: ScheduleRow, now: int) -> ScheduleView:
     )
 
 
+def _is_for_leader(tree: Tree, job: StoredJob) -> bool:
+    """Say whether the leader knows more of a job than its row has."""
+    return job.state in WAITING or (bool(job.rules.unsaid) and tree.rules_at(job.queue) is not DEFAULT_RULES)
+
+
 def _standing(world: World, job: StoredJob) -> Standing | None:
+    rules = in_force(job.rules, world.tree.rules_at(job.queue))
     if job.state not in WAITING:
-        return None
+        return Standing(None, None, rules=rules)
     arrival, now = arrival_of_stored(job), moment()
     why = explaining.explain(world, arrival, now.wall)
     if why is None:
-        return Standing(None, None)
+        return Standing(None, None, rules=rules)
     position = explaining.position(world, arrival, now.wall)
     exact = position if position is not None and position < explaining.MOST_AHEAD else None
-    return Standing(Waiting(why.reason, why.detail, why.on), position, eta(world, arrival, now, exact))
+    return Standing(Waiting(why.reason, why.detail, why.on), position, eta(world, arrival, now, exact), rules)
 
 
-def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, int | None]:
+def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, Rules]:
     tags = tuple(changes["tags"]) if "tags" in changes else found.tags
     run_at = changes.get("run_at", found.run_at)
     place = run_at if "run_at" in changes else found.place
@@ -469,8 +477,22 @@ def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, in
         changes.get("priority", found.priority),
         shape_of(found.adapter, found.task, tags, found.once),
         place,
+        None,
+        _edited_extras(found, changes, run_at),
     )
-    return new, run_at, changes.get("max_attempts", found.rules.max_attempts)
+    rules = said(found.rules, changes["max_attempts"]) if "max_attempts" in changes else found.rules
+    return new, run_at, rules
+
+
+def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Extras | None:
+    before = found.extras.deadline if found.extras is not None else None
+    deadline = changes.get("deadline", before)
+    if deadline is not None and deadline <= run_at and ("run_at" in changes or "deadline" in changes):
+        field = "deadline" if "deadline" in changes else "run_at"
+        raise InvalidRequest("deadline is not after run_at: the job could never begin", field=field)
+    if deadline == before:
+        return found.extras
+    return replace(found.extras or Extras(), deadline=deadline)
 
 
 def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fairway.core.defaults import in_force
+from fairway.core.model import DEFAULT_RULES
 from fairway.core.plan import Begun, Plan
 from fairway.core.world import World
 from fairway.node.ports import Port
@@ -19,9 +21,10 @@ def send_begins(
         live = world.live.get(job)
         if live is None or live.attempt != attempt:
             continue
-        shape = live.shape
+        shape, of_queue = live.shape, live.queue.rules
+        timeout = rules.timeout if of_queue is DEFAULT_RULES else in_force(rules, of_queue).timeout
         assignment = wire.Assignment(
-            job, attempt, shape.adapter, shape.task, payload, rules.timeout, live.queue.path,
+            job, attempt, shape.adapter, shape.task, payload, timeout, live.queue.path,
             bundles.get(job, 0), generation, live.kill,
         )  # fmt: skip
         assignments = by_worker.get(live.incarnation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairway.core.discipline import Discipline
+from fairway.core.disciplines.deadline import Deadline
 from fairway.core.disciplines.fifo import Fifo
 from fairway.core.disciplines.priority import Priority
 from fairway.core.disciplines.sfq import Sfq
@@ -15,6 +16,7 @@ DISCIPLINES: dict[str, Callable[[QueueSettings], Discipline]] = {
     Priority.name: Priority,
     Fifo.name: Fifo,
     Sfq.name: Sfq,
+    Deadline.name: Deadline,
 }
 
 

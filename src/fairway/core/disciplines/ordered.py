@@ -122,12 +122,18 @@ class Ordered:
             return None
         if self._bounds.rejects:
             return arrival
-        if self._bounds.drops_oldest:
-            (shape, priority), line = min(self._lines.items(), key=lambda item: item[1].first())
-            place, job, tag = *line.first(), line.first_tag()
-        else:
-            (shape, priority), line = max(self._lines.items(), key=lambda item: item[1].last())
-            place, job, tag = line.last()
+        return self.oldest_job() if self._bounds.drops_oldest else self.newest_job()
+
+    def oldest_job(self) -> Arrival:
+        """Return the job with the least place; there must be one."""
+        (shape, priority), line = min(self._lines.items(), key=lambda item: item[1].first())
+        place, job = line.first()
+        return Arrival(job, "", self._flows.name(line.first_tag()), priority, shape, place)
+
+    def newest_job(self) -> Arrival:
+        """Return the job with the greatest place; there must be one."""
+        (shape, priority), line = max(self._lines.items(), key=lambda item: item[1].last())
+        place, job, tag = line.last()
         return Arrival(job, "", self._flows.name(tag), priority, shape, place)
 
     def shapes(self, now: int) -> Collection[Shape]:

@@ -32,7 +32,7 @@ from fairway.store import (
 from fairway.stores.memory import search as searching
 from fairway.stores.memory import writing
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_waiting, shown
-from fairway.stores.memory.tidying import tidy
+from fairway.stores.memory.tidying import ended_between, forget_ended, tidy
 from fairway.stores.paging import MOST_COUNTED
 from fairway.stores.telling import numbered
 
@@ -254,6 +254,12 @@ class MemoryStore:
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         return self.apply_tidy(now, keep_ended_seconds, most)
+
+    async def ended_queues(self, since: int, until: int) -> list[str]:
+        return sorted({job.queue for job in ended_between(self.tables, since, until)})
+
+    async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
+        return forget_ended(self.tables, frozenset(queues), since, until, most)
 
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from fairway.store import StoredJob
 from fairway.stores.memory.tables import Tables, is_ended
 from fairway.stores.memory.writing import REQUEST_SECONDS
 from fairway.times import MICRO
@@ -25,6 +27,19 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
     gone += _forget(tables.requests, requests[:most]) + _forget(tables.events, events[:most])
     gone += _forget(tables.nodes, nodes)
     return gone + _forget(tables.arrivals, _idle_arrivals(tables)[:most])
+
+
+def forget_ended(tables: Tables, queues: Collection[str], since: int, until: int, most: int) -> int:
+    """Forget jobs of some queues that ended in a time, and what they wrote."""
+    jobs = [job.id for job in ended_between(tables, since, until) if job.queue in queues][:most]
+    gone = set(jobs)
+    _forget(tables.log, [key for key in tables.log if key[0] in gone])
+    return _forget(tables.jobs, jobs)
+
+
+def ended_between(tables: Tables, since: int, until: int) -> list[StoredJob]:
+    """Return the jobs that ended in a time."""
+    return [job for job in tables.jobs.values() if is_ended(job) and since <= (job.ended_at or 0) < until]
 
 
 def _idle_arrivals(tables: Tables) -> list[int]:

@@ -173,7 +173,7 @@ def _edit(draft: Draft, edit: Edit) -> None:
             job.unique = None
     job.queue, job.flow, job.priority, job.tags = edit.queue, edit.flow, edit.priority, edit.tags
     job.run_at, job.place = edit.run_at, edit.place
-    job.rules = replace(job.rules, max_attempts=edit.max_attempts)
+    job.rules, job.extras = edit.rules, edit.extras
 
 
 def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
@@ -186,6 +186,8 @@ def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
     job.state, job.place, job.run_at = State.QUEUED, revive.place, revive.run_at
     job.generation, job.tries, job.crashes, job.losses = job.generation + 1, 0, 0, ()
     job.incarnation = job.worker = job.started_at = job.ended_at = job.outcome = None
+    if job.extras is not None:
+        job.extras = replace(job.extras, deadline=None)
     return shown(job, now)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -25,9 +24,9 @@ from fairway.stores.rows import (
     CODES,
     Row,
     begun_from,
+    extras_text,
     losses_blob,
     rules_blob,
-    rules_from,
     stored_from,
     tags_text,
 )
@@ -139,13 +138,13 @@ async def _edit(connection: Connection, sql: Sql, edit: Edit) -> None:
     found = await connection.fetchrow(sql["find_waiting"], edit.job)
     if found is None:
         raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
-    queue, unique, blob = found
+    queue, unique = found
     if unique is not None and queue != edit.queue:
         # The key goes along; where the new queue has it already, the job goes on without one.
         await connection.execute(sql["free_key"], [queue], [unique], [edit.job])
         unique = unique if await _claim(connection, sql, edit.queue, unique, edit.job) else None
-    rules = rules_blob(replace(rules_from(blob), max_attempts=edit.max_attempts))
-    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique)
+    rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
+    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
     await connection.execute(sql["edit_job"], *row)
 
 

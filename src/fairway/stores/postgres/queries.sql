@@ -291,14 +291,14 @@ UPDATE fairway.job AS j
  WHERE j.id = back.id AND j.attempt = back.attempt AND j.incarnation = back.incarnation AND j.state = 1
 
 -- name: find_waiting
-SELECT queue, unique_key, rules
+SELECT queue, unique_key
   FROM fairway.job
  WHERE id = $1::bigint AND state IN (0, 6)
 
 -- name: edit_job
 UPDATE fairway.job
    SET queue = $2::text, flow = $3::text, priority = $4::integer, tags = $5::text, run_at = $6::bigint,
-       place = $7::bigint, rules = $8::bytea, unique_key = $9::text
+       place = $7::bigint, rules = $8::bytea, unique_key = $9::text, extras = $10::text
  WHERE id = $1::bigint
 
 -- name: find_ended_key
@@ -307,7 +307,7 @@ SELECT queue, unique_key
  WHERE id = $1::bigint
 
 -- name: revive_job
--- The attempt number goes on: it is the fence. Everything else that was counted starts again.
+-- The attempt number goes on: it is the fence. Everything else that was counted starts again, without a deadline.
 WITH back AS (
   DELETE FROM fairway.ended WHERE id = $1::bigint RETURNING *
 )
@@ -316,7 +316,7 @@ INSERT INTO fairway.job (
   unique_key, payload, extras
 )
 SELECT id, queue, flow, priority, adapter, task, tags, once, $3::bigint, $2::bigint, created_at, attempt,
-       generation + 1, rules, unique_key, payload, extras
+       generation + 1, rules, unique_key, payload, (extras::jsonb - 'deadline')::text
   FROM back
 
 -- name: resolve_job
@@ -564,6 +564,26 @@ DELETE FROM fairway.node WHERE incarnation = $1::text
 WITH old AS (
   DELETE FROM fairway.ended
    WHERE id IN (SELECT id FROM fairway.ended WHERE ended_at < $1::bigint LIMIT $2::bigint)
+  RETURNING id
+), lines AS (
+  DELETE FROM fairway.log USING old WHERE log.job = old.id
+)
+SELECT count(*) FROM old
+
+-- name: ended_queues
+SELECT DISTINCT queue
+  FROM fairway.ended
+ WHERE ended_at >= $1::bigint AND ended_at < $2::bigint
+
+-- name: forget_ended
+WITH old AS (
+  DELETE FROM fairway.ended
+   WHERE id IN (
+     SELECT id
+       FROM fairway.ended
+      WHERE ended_at >= $1::bigint AND ended_at < $2::bigint AND queue = ANY($3::text[])
+      LIMIT $4::bigint
+   )
   RETURNING id
 ), lines AS (
   DELETE FROM fairway.log USING old WHERE log.job = old.id

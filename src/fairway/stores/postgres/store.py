@@ -329,6 +329,15 @@ class PostgresStore:
         async with self._common.writing() as connection:
             return await leading.tidy(connection, self._sql, now, keep_ended_seconds, most, self._event_bytes)
 
+    async def ended_queues(self, since: int, until: int) -> list[str]:
+        async with self._common.writing() as connection:
+            return [row[0] for row in await connection.fetch(self._sql["ended_queues"], since, until)]
+
+    async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
+        async with self._common.writing() as connection:
+            values = (since, until, list(queues), most)
+            return int(await connection.fetchval(self._sql["forget_ended"], *values))
+
     # --- the doorbell ----------------------------------------------------------------------------
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads."""

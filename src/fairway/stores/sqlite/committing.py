@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -24,9 +23,9 @@ from fairway.stores.rows import (
     CODES,
     Row,
     begun_from,
+    extras_text,
     losses_blob,
     rules_blob,
-    rules_from,
     tags_text,
 )
 from fairway.stores.sqlite.connection import fetch, transaction
@@ -150,11 +149,11 @@ def _edit(connection: apsw.Connection, edits: list[Edit]) -> None:
         found = fetch(connection, SQL["find_waiting"], (edit.job,))
         if not found:
             raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
-        [(queue, unique, blob)] = found
+        [(queue, unique)] = found
         if unique is not None and queue != edit.queue:
             unique = _move_key(connection, edit, queue, unique)
-        rules = replace(rules_from(blob), max_attempts=edit.max_attempts)
-        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules_blob(rules), unique)
+        rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
+        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
         connection.execute(SQL["edit_job"], row)
 
 

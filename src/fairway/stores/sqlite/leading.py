@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import apsw
 
 from fairway.store import Leadership
@@ -56,6 +59,17 @@ def tidy(
         connection.execute(SQL["tidy_nodes"], (now - NODE_SECONDS * MICRO,))
         _tidy_events(connection, now, most, event_bytes)
         return connection.total_changes() - before
+
+
+def forget_ended(
+    connection: apsw.Connection, queues: Sequence[str], since: int, until: int, most: int
+) -> int:
+    """Forget jobs of some queues that ended in a time, and what they wrote."""
+    with transaction(connection):
+        old = fetch(connection, SQL["ended_of_queues"], (since, until, json.dumps(queues), most))
+        connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_ended"], old)
+        return len(old)
 
 
 def _tidy_events(connection: apsw.Connection, now: int, most: int, event_bytes: int) -> None:

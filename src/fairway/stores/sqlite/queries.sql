@@ -116,14 +116,14 @@ UPDATE job
  WHERE job.id = ?1 AND live.id = ?1 AND live.attempt = ?2 AND live.incarnation = ?3
 
 -- name: find_waiting
-SELECT queue, unique_key, rules
+SELECT queue, unique_key
   FROM job
  WHERE id = ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
 
 -- name: edit_job
 UPDATE job
    SET queue = ?2, flow = ?3, priority = ?4, tags = ?5, run_at = ?6, place = ?7, rules = ?8,
-       unique_key = ?9
+       unique_key = ?9, extras = ?10
  WHERE id = ?1
 
 -- name: find_ended_key
@@ -132,13 +132,13 @@ SELECT queue, unique_key
  WHERE id = ?1
 
 -- name: revive_job
--- The attempt number goes on: it is the fence. Everything else that was counted starts again.
+-- The attempt number goes on: it is the fence. Everything else that was counted starts again, without a deadline.
 INSERT INTO job (
   id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, generation,
   rules, unique_key, payload, extras
 )
 SELECT id, queue, flow, priority, adapter, task, tags, once, ?3, ?2, created_at, attempt, generation + 1,
-       rules, unique_key, payload, extras
+       rules, unique_key, payload, json_remove(extras, '$.deadline')
   FROM ended
  WHERE id = ?1
 
@@ -340,6 +340,17 @@ SELECT id
  WHERE ended_at < ?1
  ORDER BY ended_at
  LIMIT ?2
+
+-- name: ended_queues
+SELECT DISTINCT queue
+  FROM ended
+ WHERE ended_at >= ?1 AND ended_at < ?2
+
+-- name: ended_of_queues
+SELECT id
+  FROM ended
+ WHERE ended_at >= ?1 AND ended_at < ?2 AND queue IN (SELECT value FROM json_each(?3))
+ LIMIT ?4
 
 -- name: delete_log
 DELETE FROM log WHERE job = ?1

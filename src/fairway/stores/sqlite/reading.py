@@ -81,6 +81,11 @@ def read_log(
     return [LogLine(*row) for row in fetch(connection, SQL["read_log"], (job, attempt, after, most))]
 
 
+def ended_queues(connection: apsw.Connection, since: int, until: int) -> list[str]:
+    """Return the queues of the jobs that ended in a time."""
+    return [queue for (queue,) in fetch(connection, SQL["ended_queues"], (since, until))]
+
+
 def queue_rows(connection: apsw.Connection) -> dict[str, bytes]:
     """Return the settings of every queue."""
     return dict(fetch(connection, SQL["queue_rows"]))

@@ -188,6 +188,15 @@ class SqliteStore:
         keep, size = keep_ended_seconds, self._event_bytes
         return await self._write(lambda connection: leading.tidy(connection, now, keep, most, size))
 
+    async def ended_queues(self, since: int, until: int) -> list[str]:
+        return await self._read(lambda connection: reading.ended_queues(connection, since, until))
+
+    async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
+        some = list(queues)
+        return await self._write(
+            lambda connection: leading.forget_ended(connection, some, since, until, most)
+        )
+
     # --- the doorbell ----------------------------------------------------------------------------
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads. False if we can only poll."""

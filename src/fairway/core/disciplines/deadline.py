@@ -1,0 +1,181 @@
+"""Earliest deadline first; jobs without one come last, by place. Priority plays no part.
+
+Jobs without a deadline stand in an ordinary fifo. Those with one stand here whole, by job: in a line by
+place, and once they are due in a line by deadline for each (shape, priority). Which are due is known as of
+the time somebody asked last; when it is later now, those that became due meanwhile are moved first, and when
+the wall clock was set back all are looked through. Equal deadlines are served in the order of the ids.
+
+That an expired job is not served is not seen to here: it is taken out before anybody asks (core/expiry.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from heapq import merge
+from itertools import chain, islice
+
+from fairway.core.deadlines import deadline_of
+from fairway.core.discipline import Offer, Served
+from fairway.core.disciplines.bounds import REJECT, Bounds
+from fairway.core.disciplines.fifo import Fifo
+from fairway.core.lines import Line
+from fairway.core.model import Arrival, QueueSettings, Shape
+
+Key = tuple[Shape, int]
+NEVER = (1 << 63) - 1
+
+
+class Deadline:
+    """Serves by deadline, then what has none."""
+
+    name = "deadline"
+    by_seconds = False
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self._rest = Fifo(replace(settings, capacity=None))  # those without a deadline
+        self._jobs: dict[int, Arrival] = {}  # those with one
+        self._places = Line()  # of all of those
+        self._later = Line()  # places of those that are not due
+        self._due: dict[Key, Line] = {}  # deadlines of those that are
+        self._seen = 0
+        self._bounds = Bounds(None, settings.capacity, settings.overflow or REJECT)
+
+    def __len__(self) -> int:
+        return len(self._jobs) + len(self._rest)
+
+    def put(self, arrival: Arrival) -> None:
+        if deadline_of(arrival) is None:
+            self._rest.put(arrival)
+            return
+        self._jobs[arrival.job] = arrival
+        self._places.put(arrival.place, arrival.job)
+        self._stand(arrival)
+
+    def remove(self, arrival: Arrival) -> bool:
+        if not self._has(arrival):
+            return self._rest.remove(arrival)
+        self._unstand(self._leave(arrival.job))
+        return True
+
+    def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
+        self._pass_time(now)
+        fronts = ((*line.first(), key) for key, line in self._due.items() if fits(key[0]))
+        first = min(fronts, key=lambda front: front[:2], default=None)
+        if first is None:
+            return self._rest.offer(fits, now)
+        _, job, key = first
+        arrival = self._jobs[job]
+        return Offer(job, *key, arrival.flow, arrival.place, self._due[key])
+
+    def take(self, offer: Offer, most: int, now: int) -> Served:
+        if offer.job not in self._jobs:
+            return self._rest.take(offer, most, now)
+        key = (offer.shape, offer.priority)
+        line = self._due[key]
+        # Where there are several lines, the next job may stand in another.
+        jobs, _, _ = line.pop(most if len(self._due) == 1 else 1, NEVER)
+        taken = [self._leave(job) for job in jobs]
+        if not line:
+            del self._due[key]
+        return Served(jobs, [one.place for one in taken], bool(line), [one.flow for one in taken])
+
+    def charge(self, flow: str | None, seconds: float) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
+        return self._bounds.refusal(len(self), {}, coming)
+
+    def surplus(self, arrival: Arrival) -> Arrival | None:
+        if self._bounds.capacity is None or len(self) <= self._bounds.capacity:
+            return None
+        if self._bounds.rejects:
+            return arrival
+        oldest, some = self._bounds.drops_oldest, list[Arrival]()
+        if len(self._rest):
+            some.append(self._rest.oldest_job() if oldest else self._rest.newest_job())
+        if self._jobs:
+            some.append(self._jobs[self._places.first()[1] if oldest else self._places.last()[1]])
+        return (min if oldest else max)(some, key=lambda one: (one.place, one.job))
+
+    def shapes(self, now: int) -> Collection[Shape]:
+        self._pass_time(now)
+        return {shape for shape, _ in self._due}.union(self._rest.shapes(now))
+
+    def next_due(self, now: int) -> int | None:
+        self._pass_time(now)
+        own = self._later.first_place() if self._later else None
+        return min((at for at in (own, self._rest.next_due(now)) if at is not None), default=None)
+
+    def due_count(self, now: int) -> int:
+        self._pass_time(now)
+        return sum(map(len, self._due.values())) + self._rest.due_count(now)
+
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        self._pass_time(now)
+        counted = Counter(self._rest.due_by_shape(now))
+        for (shape, _), line in self._due.items():
+            counted[shape] += len(line)
+        return dict(counted)
+
+    def holds(self, arrival: Arrival) -> bool:
+        return self._has(arrival) or self._rest.holds(arrival)
+
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        self._pass_time(now)
+        lines = [line for (shape, _), line in self._due.items() if fits is None or fits(shape)]
+        deadline = deadline_of(self._jobs.get(arrival.job, arrival))
+        if deadline is not None:
+            return sum(line.count_before(deadline, arrival.job) for line in lines)
+        return sum(map(len, lines)) + self._rest.ahead(arrival, now, fits)
+
+    def order(self, now: int, most: int) -> Iterator[int]:
+        self._pass_time(now)
+        first = (job for _, job in merge(*self._due.values()))
+        return islice(chain(first, self._rest.order(now, most)), most)
+
+    def oldest(self) -> int | None:
+        own = self._places.first_place() if self._places else None
+        return min((at for at in (own, self._rest.oldest()) if at is not None), default=None)
+
+    def drain(self) -> Iterator[Arrival]:
+        jobs, self._jobs = self._jobs, {}
+        self._places, self._later, self._due = Line(), Line(), {}
+        return chain(jobs.values(), self._rest.drain())
+
+    def _has(self, arrival: Arrival) -> bool:
+        found = self._jobs.get(arrival.job)
+        return found is not None and found[3:6] == arrival[3:6]  # priority, shape, place
+
+    def _leave(self, job: int) -> Arrival:
+        arrival = self._jobs.pop(job)
+        self._places.remove(arrival.place, job)
+        return arrival
+
+    def _stand(self, arrival: Arrival) -> None:
+        """Put a job with a deadline where it belongs, as of the time that was seen."""
+        if arrival.place > self._seen:
+            self._later.put(arrival.place, arrival.job)
+        else:
+            key = (arrival.shape, arrival.priority)
+            self._due.setdefault(key, Line()).put(deadline_of(arrival) or 0, arrival.job)
+
+    def _unstand(self, arrival: Arrival) -> None:
+        if self._later.remove(arrival.place, arrival.job):
+            return
+        key = (arrival.shape, arrival.priority)
+        self._due[key].remove(deadline_of(arrival) or 0, arrival.job)
+        if not self._due[key]:
+            del self._due[key]
+
+    def _pass_time(self, now: int) -> None:
+        """Move what has become due since; or look through all if the wall clock was set back."""
+        if now < self._seen and self._places.count_until(now) < self._places.count_until(self._seen):
+            self._later, self._due, self._seen = Line(), {}, now
+            for arrival in self._jobs.values():
+                self._stand(arrival)
+        self._seen = now
+        while self._later and self._later.first_place() <= now:
+            for job in self._later.pop(1, now)[0]:
+                self._stand(self._jobs[job])
