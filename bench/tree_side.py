@@ -39,7 +39,7 @@ def drain_flat(node: Node, jobs: int) -> float:
 def drain_tree(node: Node, jobs: int, mixed: bool = False) -> float:
     """Time the same backlog spread over tenants, each with a weight and a limit, and queues with flows.
 
-    Each tenant sends calls of its own; *mixed*: neighbours in the database are always of different tenants, so
+    Each tenant sends calls of its own; *mixed*: neighbours in the database are of different tenants, so
     that whatever order but the first-come one has to touch a page for each job. That is the worst there is.
     """
     for tenant in range(TENANTS):
