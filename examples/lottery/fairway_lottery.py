@@ -87,6 +87,9 @@ class Lottery:
     def oldest(self) -> int | None:
         return min((one.job.place for one in self._jobs.values()), default=None)
 
+    def adapt(self, settings: QueueSettings) -> bool:
+        return True
+
     def drain(self) -> Iterator[Arrival]:
         jobs, self._jobs = self._jobs, {}
         return (one.job._replace(queue="") for one in jobs.values())

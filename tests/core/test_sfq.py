@@ -122,6 +122,23 @@ def test_many_at_once_come_as_one_by_one(
     assert many.serve(1000, most=most) == one.serve(1000)
 
 
+def test_a_changed_weight_holds_from_the_next_turn_without_a_new_queue() -> None:
+    line = Line(quantum=1)
+    line.put("a", 600)
+    line.put("b", 600)
+    assert Counter(line.serve(40)) == {"a": 20, "b": 20}
+    assert line.sfq.adapt(S(discipline="sfq", quantum=1, flow_weights={"a": 3.0}))
+    assert Counter(line.serve(400)) == {"a": 300, "b": 100}
+    assert line.sfq.adapt(S(discipline="sfq", quantum=1))
+    assert Counter(line.serve(100)) == {"a": 50, "b": 50}
+
+
+@pytest.mark.parametrize("wanted", [{"charge": "seconds"}, {"divisor": 7}, {"divisor": 7, "perturb": 5.0}])
+def test_what_lines_are_made_from_takes_a_new_queue(wanted: dict[str, Any]) -> None:
+    line = Line(quantum=1)
+    assert not line.sfq.adapt(S(discipline="sfq", quantum=1, **wanted))
+
+
 def test_who_began_together_is_told_by_flow() -> None:
     line = Line(quantum=1)
     line.put("a", 3)

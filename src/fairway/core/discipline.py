@@ -3,7 +3,8 @@
 A discipline owns the waiting jobs of one leaf. It is touched only from the engine's task and knows no
 limits, workers or shares: the tree asks it for the next job *of the shapes that fit*, and it answers
 without changing anything; only `take` removes. Jobs whose place lies in the future are not due and must
-not be offered. It is made from the settings of the queue that names it, and made anew when those change.
+not be offered. It is made from the settings of the queue that names it; when those change it adapts, or is
+made anew and given all the jobs.
 
 To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and let it run the suite in
 `fairway.testing.disciplines`. One in a package of its own is found by its entry point in the group
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from fairway.core.model import Arrival, Shape
+from fairway.core.model import Arrival, QueueSettings, Shape
 
 
 class Offer(NamedTuple):
@@ -104,5 +105,8 @@ class Discipline(Protocol):
     def oldest(self) -> int | None:
         """Return the least place of a waiting job."""
 
+    def adapt(self, settings: QueueSettings) -> bool:
+        """Go by other settings from now on; False, and nothing changed, if that takes a new discipline."""
+
     def drain(self) -> Iterator[Arrival]:
-        """Give up every job, in order: used when a queue changes its discipline."""
+        """Give up every job, in order: used when a queue gets a new discipline."""

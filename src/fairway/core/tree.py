@@ -504,16 +504,21 @@ class Tree:
         wanted = queue.settings.below(above)
         if wanted == queue.made_of:
             return
-        queue.made_of = wanted
-        old, queue.own = queue.own, make_discipline(wanted)
-        self.counts_seconds |= queue.own.by_seconds
+        before, queue.made_of = queue.made_of, wanted
         self.bounded |= wanted.depth is not None or wanted.capacity is not None
+        if wanted.discipline != before.discipline or not queue.own.adapt(wanted):
+            self._rebuild(queue, now)
+        for child in queue.children.values():
+            self._adopt(child, now)
+
+    def _rebuild(self, queue: Queue, now: int) -> None:
+        """Give a queue a new discipline, and that one all its jobs."""
+        old, queue.own = queue.own, make_discipline(queue.made_of)
+        self.counts_seconds |= queue.own.by_seconds
         for arrival in old.drain():
             whole = self.deadlines.find(arrival.job) if self.deadlines else None
             queue.own.put(whole or arrival._replace(queue=queue.path))
         self._rest(queue, now)
-        for child in queue.children.values():
-            self._adopt(child, now)
 
     def _rule(self, queue: Queue) -> None:
         """Let *queue*, and those below it that inherit, say what the settings say for its jobs."""

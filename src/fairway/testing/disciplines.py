@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from fairway.core.discipline import Discipline
@@ -89,6 +90,14 @@ class DisciplineSuite:
             drained = {arrival.job: arrival._replace(queue="q") for arrival in discipline.drain()}
             assert drained == jobs
             assert len(discipline) == 0 and discipline.offer(everything, NOW) is None
+
+    def test_other_settings_cost_no_job(self) -> None:
+        wanted = replace(self.settings, quantum=7, flow_weights={"ann": 3.0}, capacity=1000)
+        for discipline, jobs, _ in self._drawn():
+            if discipline.adapt(wanted):
+                due = [job.job for job in jobs.values() if job.place <= NOW]
+                assert sorted(serve(discipline)) == sorted(due)
+                assert len(discipline) == len(jobs) - len(due)
 
     def _drawn(self) -> Iterator[tuple[Discipline, dict[int, Arrival], random.Random]]:
         """Yield disciplines with drawn jobs in them, the jobs, and the dice."""

@@ -139,6 +139,10 @@ class Deadline:
         own = self._places.first_place() if self._places else None
         return min((at for at in (own, self._rest.oldest()) if at is not None), default=None)
 
+    def adapt(self, settings: QueueSettings) -> bool:
+        self._bounds = Bounds(None, settings.capacity, settings.overflow or REJECT)
+        return True
+
     def drain(self) -> Iterator[Arrival]:
         jobs, self._jobs = self._jobs, {}
         self._places, self._later, self._due = Line(), Line(), {}

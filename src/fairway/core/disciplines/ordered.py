@@ -178,6 +178,10 @@ class Ordered:
     def oldest(self) -> int | None:
         return min((line.first_place() for line in self._lines.values()), default=None)
 
+    def adapt(self, settings: QueueSettings) -> bool:
+        self._bounds = Bounds(None, settings.capacity, settings.overflow or REJECT)
+        return True
+
     def drain(self) -> Iterator[Arrival]:
         lines, self._lines, self._count = self._lines, {}, 0
         for (shape, priority), line in lines.items():

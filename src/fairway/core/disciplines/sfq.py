@@ -44,6 +44,7 @@ class Sfq:
 
     def __init__(self, settings: QueueSettings) -> None:
         self.by_seconds = settings.charge == "seconds"
+        self._made_of = _made_of(settings)
         self._quantum = settings.quantum
         self._weights = settings.flow_weights or {}
         self._divisor = settings.divisor
@@ -151,6 +152,19 @@ class Sfq:
             self._note(found)
         else:
             self._stay_away(name, self._away.get(name, self._clock) + seconds / self._weight(flow))
+
+    def adapt(self, settings: QueueSettings) -> bool:
+        if _made_of(settings) != self._made_of:
+            return False
+        self._quantum, self._bounds = settings.quantum, Bounds.of(settings)
+        weights, self._weights = self._weights, settings.flow_weights or {}
+        self._version += 1
+        if not self._divisor:
+            for name in {*weights, *self._weights}:
+                flow = self._flows.get(name)
+                if flow is not None:
+                    flow.weight = self._weight(name)
+        return True
 
     def drain(self) -> Iterator[Arrival]:
         flows, self._flows, self._count = self._flows, {}, 0
@@ -428,6 +442,11 @@ class Sfq:
         self._waits = []
         for flow in self._flows.values():
             self._look(flow)
+
+
+def _made_of(settings: QueueSettings) -> tuple[object, ...]:
+    """Return what cannot change while jobs stand in their lines."""
+    return settings.charge or "jobs", settings.divisor, settings.perturb
 
 
 def _anything(shape: Shape) -> bool:
