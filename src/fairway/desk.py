@@ -12,12 +12,24 @@ from typing import Any, NamedTuple, Protocol
 
 from fairway.core.demand import Demand
 from fairway.core.eta import Eta
+from fairway.core.events import ANONYMOUS
 from fairway.core.model import QueueSettings, Rules
 from fairway.core.numbers import Figures
+from fairway.core.plan import QueueChange
 from fairway.core.schedules import Progress
 from fairway.query import Query
 from fairway.schedule_spec import ScheduleSpec
-from fairway.store import Accepted, Leadership, NodeRow, NumberedEvent, Page, Store, StoredJob, Submission
+from fairway.store import (
+    Accepted,
+    Leadership,
+    NodeRow,
+    NumberedChange,
+    NumberedEvent,
+    Page,
+    Store,
+    StoredJob,
+    Submission,
+)
 from fairway.wire.messages import FromWorker, ToWorker
 
 #: The header of a call that one node passed on to another, which must not pass it on again.
@@ -28,7 +40,8 @@ RELAYED = "fairway-relayed"
 class Waiting:
     """Why a job waits: one true reason, its object, and a sentence for people."""
 
-    reason: str  # not_due | paused | limit | rate | no_worker | behind | busy | kept | starting | expired
+    #: not_due | moving | paused | limit | rate | no_worker | behind | busy | kept | starting | expired
+    reason: str
     detail: str
     on: str | None = None
 
@@ -69,6 +82,24 @@ class QueueView:
     figures: Figures
     slot_seconds: float
     flows: list[FlowView] = field(default_factory=list)  # the busiest, where one queue was asked for
+    changed: NumberedChange | None = None  # the last change of its settings, where one queue was asked for
+
+
+@dataclass(slots=True)
+class MoveView:
+    """A branch on its way to another path."""
+
+    operation: str
+    rename: bool
+    path: str
+    to: str
+    by: str
+    started_at: int
+    ended_at: int | None  # None: it goes on
+    jobs: int  # that waited there when it began
+    left: int  # that still wait there
+    running: int  # attempts that still run there
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -228,11 +259,27 @@ class Desk(Protocol):
     async def queue(self, path: str) -> QueueView:
         """Return one queue, with its flows, or raise NotFound."""
 
-    async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
+    async def set_queue(
+        self, path: str, changes: dict[str, Any], *, replace: bool, who: str = ANONYMOUS
+    ) -> QueueView:
         """Change settings (limit, paused, discipline); *replace* forgets those not named."""
 
-    async def delete_queue(self, path: str) -> None:
+    async def set_queues(
+        self, queues: Mapping[str, dict[str, Any]], *, dry: bool, who: str
+    ) -> list[QueueChange]:
+        """Give queues exactly these settings, all or none; return what that changes. *dry*: only say so."""
+
+    async def revert_queue(self, path: str, number: int | None, who: str) -> QueueView:
+        """Set a queue as it was after a change; None: as it was before the last one."""
+
+    async def delete_queue(self, path: str, who: str = ANONYMOUS) -> None:
         """Forget an empty queue; Conflict while jobs wait or run below it."""
+
+    async def move_queue(self, path: str, to: str, *, rename: bool, who: str) -> MoveView:
+        """Begin to move all that waits in a branch, which then goes. *rename*: settings and attempts, too."""
+
+    async def find_move(self, operation: str) -> MoveView:
+        """Say how far a move is, or raise NotFound."""
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
         """Return the order in which due jobs of a queue, and of those below it, will begin."""

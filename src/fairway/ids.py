@@ -12,12 +12,14 @@ from __future__ import annotations
 import secrets
 import time
 
-ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u
+from fairway.core.shown import ALPHABET, show
+
+__all__ = ["ALPHABET", "IdMaker", "find_id", "show"]
+
 EPOCH_MILLISECONDS = 1_735_689_600_000  # 2025-01-01
 LOW_BITS = 22
 WIDTH = 13
 
-_triples = [a + b + c for a in ALPHABET for b in ALPHABET for c in ALPHABET]
 _values = {character: value for value, character in enumerate(ALPHABET)}
 
 
@@ -39,18 +41,6 @@ class IdMaker:
     def one(self) -> int:
         """Return one fresh id."""
         return self.take(1)[0]
-
-
-def show(job_id: int) -> str:
-    """Write an id as the outside sees it; the text sorts as the numbers do."""
-    t = _triples
-    return (
-        ALPHABET[job_id >> 60]
-        + t[(job_id >> 45) & 32767]
-        + t[(job_id >> 30) & 32767]
-        + t[(job_id >> 15) & 32767]
-        + t[job_id & 32767]
-    )
 
 
 def find_id(text: str) -> int | None:

@@ -147,6 +147,14 @@ class Flow(Figures):
     flow: str | None
 
 
+class Changed(TypedDict):
+    """Who changed a queue's settings last, and when."""
+
+    number: int
+    by: str
+    at: str
+
+
 class Queue(Figures):
     """A queue; its numbers count everything below it. `oldest_wait` is in seconds."""
 
@@ -157,6 +165,60 @@ class Queue(Figures):
     running: int
     oldest_wait: float | None
     limited_by: str | None
+    moving_to: str | None
+    changed: Changed | None  # null in the list of all
+
+
+class QueueChange(Changed):
+    """A change of a queue's settings: those that were set before and after. null: there was no queue."""
+
+    path: str
+    old: dict[str, Any] | None
+    new: dict[str, Any] | None
+
+
+class QueueChanges(TypedDict):
+    """Changes, newest first. `next` is the `before` of the page behind it."""
+
+    changes: list[QueueChange]
+    next: int | None
+
+
+class Difference(TypedDict):
+    """What would be, or was, another setting of a queue."""
+
+    path: str
+    old: dict[str, Any] | None
+    new: dict[str, Any] | None
+
+
+class Differences(TypedDict):
+    """What applying settings changes; `applied` is false for a dry run."""
+
+    changes: list[Difference]
+    applied: bool
+
+
+Operation = TypedDict(
+    "Operation",
+    {
+        "id": str,
+        "kind": str,
+        "from": str,
+        "to": str,
+        "by": str,
+        "state": str,
+        "started_at": str,
+        "ended_at": str | None,
+        "jobs": int,
+        "left": int,
+        "running": int,
+        "warnings": list[str],
+    },
+)
+Operation.__doc__ = """A branch on its way to another path: `kind` is rename or move, `state` running or done.
+
+Of the `jobs` that waited when it began `left` are still there; `running` attempts have yet to end there."""
 
 
 class QueueWithFlows(Queue):

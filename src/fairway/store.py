@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Delivery, Extras, Rules
-from fairway.core.plan import Batch, Begun, Event, News
+from fairway.core.plan import Batch, Begun, Event, News, QueueChange
 from fairway.query import Query
 
 
@@ -201,6 +201,13 @@ class ScheduleChange(NamedTuple):
     submissions: Sequence[Submission] = ()
 
 
+class NumberedChange(NamedTuple):
+    """A change of a queue's settings with its number; numbers rise."""
+
+    number: int
+    change: QueueChange
+
+
 class NumberedEvent(NamedTuple):
     """An event with its public id `number.index`."""
 
@@ -276,6 +283,11 @@ class Store(Protocol):
     async def queue_rows(self) -> dict[str, bytes]:
         """Return every known queue with its own settings as JSON."""
 
+    async def queue_changes(
+        self, path: str | None = None, most: int = 100, before: int | None = None
+    ) -> list[NumberedChange]:
+        """Return changes of a queue's settings, or of all, newest first; *before* is a number not reached."""
+
     async def schedule_rows(self) -> list[ScheduleRow]:
         """Return every schedule, by name."""
 
@@ -345,11 +357,23 @@ class Store(Protocol):
     def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
         """Return all waiting jobs in pages ordered by id (number is 0): for a new leader."""
 
+    async def waiting_below(
+        self, path: str, after: int = -1, most: int = 10_000
+    ) -> tuple[list[Arrival], int | None]:
+        """Return waiting jobs of a branch by id, and where to go on; None at the end.
+
+        Looks at *most* jobs behind *after*, whatever their queue: there is no index by queue, and nobody
+        should wait long for one answer.
+        """
+
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         """Read what running attempts need once more, to send a begin again."""
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
-        """Forget old ended jobs, logs, events and idempotency keys, a bounded number; return how many."""
+        """Forget old ended jobs, logs, events, changes of queues and idempotency keys; return how many.
+
+        A bounded number at a time. Of changes the newest 1,000 stay, and the last 20 of each queue there is.
+        """
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         """Return the queues of the jobs that ended in *since* ≤ time < *until*."""

@@ -7,6 +7,7 @@ definition that the code is checked against. Payloads and values are passed thro
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -15,27 +16,32 @@ from fairway.core.eta import Eta
 from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Timers
 from fairway.core.numbers import Figures as FiguresValue
-from fairway.desk import ClusterView, QueueView, ScheduleView, Standing, WorkerView
+from fairway.core.plan import QueueChange as ChangeRecord
+from fairway.desk import ClusterView, MoveView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
 from fairway.shapes import (
     BackoffShape,
+    Changed,
     Cluster,
     Demand,
+    Difference,
     EtaShape,
     EventShape,
     Figures,
     Job,
     Leader,
     Node,
+    Operation,
     Outcome,
     Percentiles,
     Queue,
+    QueueChange,
     QueueWithFlows,
     Schedule,
     Waiting,
     Worker,
 )
-from fairway.store import Leadership, NewJob, NodeRow, NumberedEvent, StoredJob
+from fairway.store import Leadership, NewJob, NodeRow, NumberedChange, NumberedEvent, StoredJob
 from fairway.times import MICRO, show_time
 
 CRASH_WINDOW = round(Timers().crash_window * MICRO)
@@ -144,6 +150,8 @@ def queue_view(queue: QueueView) -> Queue:
         "running": queue.running,
         "oldest_wait": queue.oldest_wait,
         "limited_by": queue.limited_by,
+        "moving_to": None if settings.moving is None else settings.moving["to"],
+        "changed": _changed(queue.changed),
         **_figures(queue.figures, queue.slot_seconds),
     }
 
@@ -154,6 +162,48 @@ def whole_queue_view(queue: QueueView) -> QueueWithFlows:
     return {
         **queue_view(queue),
         "flows": [{"flow": one.flow, **_figures(one.figures, one.slot_seconds)} for one in flows],
+    }
+
+
+def change_view(numbered: NumberedChange) -> QueueChange:
+    """Show a change of a queue's settings."""
+    number, change = numbered
+    return {"number": number, "by": change.who, "at": show_time(change.at), **difference_view(change)}
+
+
+def difference_view(change: ChangeRecord) -> Difference:
+    """Show what is other after a change than before."""
+    return {"path": change.path, "old": _settings(change.old), "new": _settings(change.new)}
+
+
+def _settings(stored: bytes | None) -> dict[str, Any] | None:
+    if stored is None:
+        return None
+    settings: dict[str, Any] = msgspec.json.decode(stored)
+    return settings | ({"moving": settings["moving"]["to"]} if settings.get("moving") else {})
+
+
+def _changed(last: NumberedChange | None) -> Changed | None:
+    if last is None:
+        return None
+    return {"number": last.number, "by": last.change.who, "at": show_time(last.change.at)}
+
+
+def move_view(move: MoveView) -> Operation:
+    """Show how far a move is."""
+    return {
+        "id": move.operation,
+        "kind": "rename" if move.rename else "move",
+        "from": move.path,
+        "to": move.to,
+        "by": move.by,
+        "state": "running" if move.ended_at is None else "done",
+        "started_at": show_time(move.started_at),
+        "ended_at": _time(move.ended_at),
+        "jobs": move.jobs,
+        "left": move.left,
+        "running": move.running,
+        "warnings": move.warnings,
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -194,6 +196,28 @@ def test_settings_show_in_the_list_and_a_bad_one_is_refused(fairway: Shell) -> N
     assert fairway("queues", "set", "lanes/fast", "limit=-1").returncode == 2
     fairway.out("queues", "delete", "lanes/fast")
     assert fairway("queues", "show", "lanes/fast").returncode == 1
+
+
+def test_settings_come_from_a_file_are_undone_and_go_along_with_a_new_name(
+    fairway: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text("queues:\n  firm: {paused: true}\n  firm/a: {limit: 3}\n")
+    assert "made, limit none → 3" in fairway.out("queues", "apply", str(file), "--dry-run")
+    assert fairway("queues", "show", "firm").returncode == 1
+    fairway.out("queues", "apply", str(file))
+    fairway.out("queues", "set", "firm/a", "limit=5")
+    fairway.out("queues", "revert", "firm/a")
+    assert "limit 5 → 3" in fairway.out("queues", "history", "firm/a").splitlines()[1]
+    me = f"{getpass.getuser()}@{socket.gethostname()}"
+    assert f"by {me} " in fairway.out("queues", "show", "firm/a")
+    jobs = [fairway.submit("--queue", "firm/a", "--", "true") for _ in range(3)]
+    assert fairway.out("queues", "rename", "firm", "house") == "queue firm is house now\n"
+    assert {fairway.json("jobs", "show", job)["queue"] for job in jobs} == {"house/a"}
+    assert fairway.json("queues", "show", "house/a")["settings"]["limit"] == 3
+    assert fairway("queues", "delete", "house").returncode == 1
+    fairway.out("queues", "delete", "house", "--move-to", "bin")
+    assert fairway.out("jobs", "wait", *jobs).count("succeeded") == 3
 
 
 def test_what_failed_is_found_by_a_query_and_tried_again(fairway: Shell) -> None:

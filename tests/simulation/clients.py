@@ -6,6 +6,7 @@ job's code does at each attempt is drawn with the job, so that a world is the sa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .run import Simulation
 
 QUEUES = ("acme", "acme/a", "acme/b", "acme/b/c", "beta", "ab")
+NEW_NAMES = ("gamma", "acme/z", "beta/y/x")  # that queues are renamed to
 FATES = (
     ("ok",), ("ok",), ("ok",), ("ok",), ("ok",), ("ok",), ("error", "ok"), ("error", "timeout", "ok"),
     ("error",), ("crashed", "ok"), ("crashed",), ("permanent",), ("retry_after", "ok"), ("timeout",),
@@ -63,6 +65,7 @@ class Clients:
         self._ids = 0
         self._wishes = 0
         self._revivals = 0
+        self._moves = 0
 
     # --- submitting ----------------------------------------------------------------------------------
     def call(self) -> None:
@@ -153,7 +156,8 @@ class Clients:
     def meddle(self) -> None:
         """Do one of the things people do."""
         acts = (self._cancel, self._cancel, self._revive, self._resolve, self._edit, self._set_queue,
-                self._set_queue, self._set_worker, self._drop_queue)  # fmt: skip
+                self._set_queue, self._set_worker, self._drop_queue, self._move_queue,
+                self._move_queue)  # fmt: skip
         self.world.random.choice(acts)()
 
     def _cancel(self, tries: int = 5, job: int | None = None) -> None:
@@ -229,6 +233,19 @@ class Clients:
         if leader is not None:
             leader.put(happened.QueueDropAsked(lambda reply: None, self.world.random.choice(QUEUES)))
 
+    def _move_queue(self) -> None:
+        """Rename a branch, or delete it and let its jobs go elsewhere."""
+        random, leader = self.world.random, self.simulation.reachable_leader()
+        if leader is not None:
+            rename = self.world.chance(0.5)
+            found = self._pick(lambda row: row.state not in ENDED)
+            path = found.queue if found is not None else random.choice(QUEUES)
+            path = path.partition("/")[0] if self.world.chance(0.3) else path
+            to = random.choice(NEW_NAMES if rename else QUEUES)
+            self._moves += 1
+            self.world.note(f"client moves {path} to {to}")
+            leader.put(happened.MoveAsked(lambda reply: None, path, to, f"o{self._moves}", rename, "client"))
+
     def _set_worker(self) -> None:
         random, leader = self.world.random, self.simulation.reachable_leader()
         if leader is not None:
@@ -249,10 +266,19 @@ class Clients:
     # --- healing -----------------------------------------------------------------------------------------
     def heal(self) -> None:
         """Undo what people did, and do not rest until it is answered."""
+        self._open_all()
         for path in QUEUES:
             self._insist(partial(_open_queue, path))
         for worker in self.simulation.workers:
             self._insist(partial(_free_worker, worker.name))
+
+    def _open_all(self) -> None:
+        """Open every queue there is, now and then: a rename under way may bring others with it."""
+        leader = self.simulation.leader()
+        for path, settings in self.simulation.store.tables.queues.items():
+            if leader is not None and json.loads(settings) != {"limit": 2}:
+                leader.put(_open_queue(path, lambda reply: None))
+        self.world.after(2.0, self._open_all)
 
     def _insist(self, make: Callable[[Answer], happened.CoreEvent]) -> None:
         self.asking += 1

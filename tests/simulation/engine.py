@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .run import Simulation
 
 COMMIT_TRIES = 4
+PAGE = 8
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Leader:
         self._recover()
         self._wake(0.0)
         self._later(1.0, self._renew)
+        self._later(0.2, self._drive_moves)
 
     # --- what reaches it -----------------------------------------------------------------------------
     def put(self, event: happened.CoreEvent) -> None:
@@ -329,6 +331,29 @@ class Leader:
             self._loading = False
             for page in self.store.read_waiting():
                 self.core.absorb(happened.Loaded([row.job for row in page]), self.world.now())
+
+    def _drive_moves(self) -> None:
+        """Move branches as the node's mover does: page by page, one after the other."""
+        moving = list(self.core.world.tree.moving)
+        if moving and not self._busy and not self._loading:
+            self._read_page(self.world.random.choice(moving), -1)
+        else:
+            self._later(0.2, self._drive_moves)
+
+    def _read_page(self, path: str, after: int) -> None:
+        if self.simulation.store_down():
+            return self._later(0.2, self._drive_moves)
+        jobs, last = self.store.read_below(path, after, PAGE)
+
+        def answer(reply: Reply | None) -> None:
+            if reply is not None and last is not None:
+                self._later(self.world.between(0.0, 0.1), lambda: self._read_page(path, last))
+            else:
+                self._later(0.2, self._drive_moves)
+
+        asked: happened.CoreEvent = happened.PageAsked(answer, path, jobs)
+        self.put(asked if last is not None else happened.MoveOverAsked(answer, path))
+        return None
 
     def _hello(self, link: Link, hello: wire.Hello, luck: float) -> None:
         older = self.ports.get(link.incarnation)

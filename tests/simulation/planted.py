@@ -312,6 +312,15 @@ def deadline_lost_on_the_way_back() -> Any:
     return patched((Live, "arrival", lambda self, place: real(self, place)._replace(extras=None)))
 
 
+def move_forgets_the_row() -> Any:
+    """A job is moved in the leader's memory, but not in the store."""
+
+    def move(draft: Draft, number: int, queue: str) -> None:
+        return None
+
+    return patched((writing, "_move", move))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -333,6 +342,7 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "late result is ignored": (late_result_is_ignored, ("guard of resolve",)),
     "commit without term": (commit_without_term, ("invariant 16", "invariant 4")),
     "stranger left standing": (stranger_left_standing, ("invariant 8",)),
+    "move forgets the row": (move_forgets_the_row, ("invariant 18", "invariant 4")),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
     "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),

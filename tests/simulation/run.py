@@ -145,6 +145,8 @@ class Simulation:
             self.witness.require(fine, 8, f"worker {worker.incarnation} is up but not served")
             fine = not worker.results and not worker.given
             self.witness.require(fine, 8, f"worker {worker.incarnation} was never acknowledged")
+        moving = [path for path, settings in self.store.tables.queues.items() if b"moving" in settings]
+        self.witness.require(not moving, 8, f"the moves of {moving} never end")
 
 
 def check_seed(seed: int, mix: Mix | None = None) -> str:

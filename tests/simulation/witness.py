@@ -201,6 +201,7 @@ class Witness:
         touched = {one.job for kind in records for one in kind}
         touched.update(_ended(plan), (job for begin in batch.begins for job in begin.jobs))
         touched.update(job.id for one in submissions for job in one.jobs)
+        touched.update(job for move in batch.moves for job in move.jobs)
         return sorted(job for job in touched if job in self.store.tables.jobs)
 
     def _look(self, jobs: Sequence[int]) -> dict[int, Row]:

@@ -15,8 +15,8 @@ from fairway.names import QUEUE_PATTERN, WORKER_PATTERN
 
 REF = "#/components/schemas/{name}"
 TITLES = {
-    200: "Done", 201: "Accepted", 204: "Done", 308: "Elsewhere", 400: "Malformed", 404: "No such thing",
-    409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
+    200: "Done", 201: "Accepted", 202: "Under way", 204: "Done", 308: "Elsewhere", 400: "Malformed",
+    404: "No such thing", 409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
 }  # fmt: skip
 
 PATH_PATTERNS = {

@@ -8,15 +8,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from fairway.api.answers import Answer, answer_json
+from fairway.api.asker import NAMES_ITSELF, asker
 from fairway.api.operation import Call, Operation
 from fairway.clock import wall
 from fairway.errors import InvalidRequest
 from fairway.names import check_queue, check_text
 from fairway.shapes import Jobs, Queue, Queues, QueueWithFlows
+from fairway.shapes import Operation as Moved
 from fairway.spec import Backoff, Duration, Limit, ShortText, read_backoff
 from fairway.spec import Count as JobCount
 from fairway.times import parse_duration
-from fairway.views import job_view, queue_view, whole_queue_view
+from fairway.views import job_view, move_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 FlowWeights = Annotated[
@@ -53,6 +55,12 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     retention: Duration | UnsetType | None = UNSET
 
 
+class DeleteQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Where to what waits there goes."""
+
+    move_to: str | None = None
+
+
 class NextQuery(msgspec.Struct, forbid_unknown_fields=True):
     """How many."""
 
@@ -66,7 +74,7 @@ async def list_queues(call: Call) -> Answer:
 
 async def show_queue(call: Call) -> Answer:
     """Show one queue."""
-    return answer_json(whole_queue_view(await call.desk.queue(_path(call))))
+    return answer_json(whole_queue_view(await call.desk.queue(queue_path(call))))
 
 
 async def put_queue(call: Call) -> Answer:
@@ -80,15 +88,19 @@ async def patch_queue(call: Call) -> Answer:
 
 
 async def delete_queue(call: Call) -> Answer:
-    """Forget an empty queue."""
-    await call.desk.delete_queue(_path(call))
-    return Answer(204, b"")
+    """Forget a queue: an empty one, or when all that waits there has been moved."""
+    path, asked = queue_path(call), call.query
+    if asked.move_to is None:
+        await call.desk.delete_queue(path, asker(call))
+        return Answer(204, b"")
+    to = check_queue(asked.move_to, "move_to")
+    return answer_json(move_view(await call.desk.move_queue(path, to, rename=False, who=asker(call))), 202)
 
 
 async def next_jobs(call: Call) -> Answer:
     """Show the order in which jobs will begin."""
     asked: NextQuery = call.query
-    ids = await call.desk.next_jobs(_path(call), asked.n)
+    ids = await call.desk.next_jobs(queue_path(call), asked.n)
     found = {job.id: job for job in await call.desk.store.find_jobs(ids)}
     now = wall()
     jobs = [job_view(found[job_id], now) for job_id in ids if job_id in found]
@@ -96,14 +108,15 @@ async def next_jobs(call: Call) -> Answer:
 
 
 async def _set(call: Call, *, replace: bool) -> Answer:
-    path = _path(call)
-    changes = _changes(call.body)
+    path = queue_path(call)
+    changes = changes_of(call.body)
     if not changes and not replace:
         raise InvalidRequest("name at least one setting to change")
-    return answer_json(queue_view(await call.desk.set_queue(path, changes, replace=replace)))
+    found = await call.desk.set_queue(path, changes, replace=replace, who=asker(call))
+    return answer_json(queue_view(found))
 
 
-def _changes(asked: SettingsChanges) -> dict[str, Any]:
+def changes_of(asked: SettingsChanges) -> dict[str, Any]:
     changes = {
         name: value
         for name in SettingsChanges.__struct_fields__
@@ -123,7 +136,8 @@ def _changes(asked: SettingsChanges) -> dict[str, Any]:
     return changes
 
 
-def _path(call: Call) -> str:
+def queue_path(call: Call) -> str:
+    """Return the queue that a call is about."""
     return check_queue(call.path["path"], "path")
 
 
@@ -140,14 +154,16 @@ OPERATIONS = [
     ),
     Operation(
         "PUT", "/v1/queues/{path:path}", put_queue, "Set a queue's settings; those not named are forgotten",
-        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True,
+        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True, headers=NAMES_ITSELF,
     ),
     Operation(
         "PATCH", "/v1/queues/{path:path}", patch_queue, "Change some of a queue's settings",
-        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True,
+        answer=Queue, body=SettingsChanges, errors=(404, 409), leader=True, headers=NAMES_ITSELF,
     ),
     Operation(
-        "DELETE", "/v1/queues/{path:path}", delete_queue, "Forget an empty queue",
-        status=204, errors=(404, 409), leader=True,
+        "DELETE", "/v1/queues/{path:path}", delete_queue,
+        "Forget an empty queue, or (`move_to`) one whose waiting jobs are moved elsewhere first",
+        answer=Moved, status=204, others=(202,), query=DeleteQuery, errors=(404, 409), leader=True,
+        headers=NAMES_ITSELF,
     ),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from fairway.errors import NoLeader, Unanswered
 
 ANSWER_SECONDS = 15.0
 #: What a client says that the leader must hear, and what the leader says that the client must.
-PASSED_HEADERS = (b"content-type", b"idempotency-key")
+PASSED_HEADERS = (b"content-type", b"idempotency-key", b"fairway-user")
 RETURNED_HEADERS = ("location", "retry-after")
 #: A larger submit is inserted here: the leader need not read it all.
 MOST_SUBMIT_BYTES = 64 * 1024

@@ -32,7 +32,18 @@ class Call:
         """Return a connection to the node, which the caller closes by leaving the process."""
         from fairway.client.http import Transport  # httpx is too slow to load for `--help`
 
-        return Transport(self.url, self.token)
+        return Transport(self.url, self.token, user=_user())
+
+
+def _user() -> str | None:
+    """Return who sits here, for the record of what they change."""
+    from getpass import getuser
+    from socket import gethostname
+
+    try:
+        return f"{getuser()}@{gethostname()}"
+    except (OSError, KeyError):  # a number without a name, in a container
+        return f"uid {os.getuid()}@{gethostname()}"
 
 
 def current() -> Call:

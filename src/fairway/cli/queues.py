@@ -11,8 +11,10 @@ import click
 
 from fairway.cli.calling import current, part, path, talks
 from fairway.cli.describing import what
-from fairway.cli.moments import show_seconds
+from fairway.cli.moments import exact, show_seconds
+from fairway.cli.moving import follow, rename
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
+from fairway.cli.queue_changes import apply, history, revert
 
 NEXT_SHOWN = 10
 #: What can be set on a queue.
@@ -153,8 +155,14 @@ def _show(queue: dict[str, Any]) -> None:
             ("oldest wait", show_seconds(queue.get("oldest_wait"))),
             *_numbers(queue),
             ("held up by", _held_up_by(queue)),
+            ("moving to", queue.get("moving_to")),
+            ("changed", _changed(queue.get("changed"))),
         ]
     )
+
+
+def _changed(last: dict[str, Any] | None) -> str | None:
+    return None if last is None else f"by {last['by']} {exact(last['at'])}"
 
 
 def _numbers(queue: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -231,10 +239,13 @@ def _patch(queue: str, changes: dict[str, Any]) -> None:
 
 @queues.command()
 @click.argument("queue")
+@click.option("--move-to", metavar="QUEUE", help="Move what waits there, and below it, to this queue first.")
 @talks
-def delete(queue: str) -> None:
-    """Forget an empty queue and its settings."""
-    answer = current().transport().call("DELETE", f"/queues/{path(queue)}")
+def delete(queue: str, move_to: str | None) -> None:
+    """Forget an empty queue and its settings, or one whose jobs are moved elsewhere."""
+    answer = current().transport().call("DELETE", f"/queues/{path(queue)}", params={"move_to": move_to})
+    if move_to is not None:
+        answer = follow(answer)
     if current().json:
         show_json(answer)
     else:
@@ -275,3 +286,7 @@ def _attach(worker: str, globs: list[str]) -> None:
         show_json(answer)
     else:
         say(clean(f"{worker} takes jobs of: {', '.join(answer.get('queues') or globs) or 'nothing'}"))
+
+
+for command in (history, revert, apply, rename):
+    queues.add_command(command)

@@ -8,12 +8,9 @@ from typing import Any
 import click
 
 from fairway.cli.calling import current, part, talks
+from fairway.cli.files import read_document
 from fairway.cli.moments import exact, relative
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
-from fairway.cli.parsing import read_json
-from fairway.errors import InvalidRequest
-
-MOST_FILE_BYTES = 16 * 1024 * 1024
 
 
 @click.group()
@@ -39,7 +36,7 @@ def apply(file: Path) -> None:
 
 def read_schedules(file: Path) -> list[tuple[str, dict[str, Any]]]:
     """Read one schedule, a list of them, or `schedules: [...]`; each has a name."""
-    found = _read_file(file)
+    found = read_document(file)
     if isinstance(found, dict) and "schedules" in found:
         found = found["schedules"]
     several = found if isinstance(found, list) else [found]
@@ -50,26 +47,6 @@ def read_schedules(file: Path) -> list[tuple[str, dict[str, Any]]]:
     if len(set(names)) != len(names):
         raise click.UsageError(f"{file} names a schedule twice")
     return [(one["name"], {key: one[key] for key in one if key != "name"}) for one in several]
-
-
-def _read_file(file: Path) -> Any:
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(MOST_FILE_BYTES)
-        return _read_yaml(text) if file.suffix in {".yaml", ".yml"} else read_json(text)
-    except OSError as error:
-        raise click.UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except InvalidRequest as error:
-        raise click.UsageError(f"{file} {error}") from None
-
-
-def _read_yaml(text: bytes) -> Any:
-    import msgspec
-
-    try:
-        return msgspec.yaml.decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidRequest(f"is not YAML: {str(error).splitlines()[0]}") from None
 
 
 @schedules.command("list")

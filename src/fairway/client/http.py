@@ -31,9 +31,11 @@ Params = Mapping[str, Any] | None
 
 
 class Transport:
-    """Calls one node. `tries` bounds how often a call that may be repeated is sent."""
+    """Calls one node. `tries` bounds how often a call that may be repeated is sent; `user` is who calls."""
 
-    def __init__(self, url: str, token: str | None = None, *, tries: int = 1) -> None:
+    def __init__(
+        self, url: str, token: str | None = None, *, tries: int = 1, user: str | None = None
+    ) -> None:
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -43,6 +45,8 @@ class Transport:
         self._headers = {"accept": "application/json"}
         if token:
             self._headers["authorization"] = f"Bearer {token}"
+        if user:
+            self._headers["fairway-user"] = user.encode("ascii", "replace").decode()
         self._connections = Connections(parts)
         self._async = AsyncConnections(parts)
 

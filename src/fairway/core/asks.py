@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
-from fairway.core.events import CancelAsked, EditAsked, QueueAsked, QueueDropAsked, WorkerAsked
+from fairway.core.events import (
+    CancelAsked,
+    EditAsked,
+    QueueAsked,
+    QueueDropAsked,
+    QueuesAsked,
+    WorkerAsked,
+)
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Moment, QueueSettings, Reason
-from fairway.core.plan import Drop, Edit, Flag, Kill, News, Reply, SaveQueue
+from fairway.core.plan import Drop, Edit, Flag, Kill, News, QueueChange, Reply, SaveQueue
 from fairway.core.retries import describe, note
-from fairway.core.settings import changed, show_settings, why_refused
+from fairway.core.settings import Refusal, changed, show_settings, why_refused
 from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
@@ -79,24 +87,87 @@ def set_queue(world: World, ask: QueueAsked, now: Moment) -> None:
     queue = world.tree.grow(ask.path)
     new = changed(QueueSettings() if ask.replace else queue.settings, ask.changes)
     refusal = why_refused(queue, new)
-    if refusal is None:
-        change_queue(world, queue, new, now)
+    if is_moving(world, ask.path):
+        reply = Reply(ask.ticket, error=_moving(ask.path))
+    elif refusal is None:
+        change_queue(world, queue, new, now, ask.who)
         reply = Reply(ask.ticket, ask.path)
     else:
-        world.tree.ungrow(queue)
         reply = Reply(ask.ticket, error=("invalid", refusal.reason), field=refusal.field)
+    world.tree.ungrow(queue)
     world.plan.replies.append(reply)
 
 
-def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Moment) -> None:
-    """Give a queue new settings, write them down and tell."""
+def set_queues(world: World, ask: QueuesAsked, now: Moment) -> None:
+    """Give queues exactly these settings, if all of them can have them; say which that changes."""
+    queues = {path: world.tree.grow(path) for path in sorted(ask.queues)}
+    wanted = {queue: changed(QueueSettings(), ask.queues[path]) for path, queue in queues.items()}
+    moving = next((path for path in queues if is_moving(world, path)), None)
+    refused = find_refused(wanted)
+    if moving is not None:
+        reply = Reply(ask.ticket, error=_moving(moving))
+    elif refused is not None:
+        queue, refusal = refused
+        error = ("invalid", f"queue '{queue.path}': {refusal.reason}")
+        reply = Reply(ask.ticket, error=error, field=f"queues.{queue.path}.{refusal.field}")
+    else:
+        reply = Reply(ask.ticket, _set_all(world, ask, wanted, now))
+    for queue in reversed(queues.values()):
+        world.tree.ungrow(queue)
+    world.plan.replies.append(reply)
+
+
+def _set_all(
+    world: World, ask: QueuesAsked, wanted: Mapping[Queue, QueueSettings], now: Moment
+) -> list[QueueChange]:
+    """Change what is not so already, unless this is only a question; return the changes."""
+    changes = []
+    for queue, new in wanted.items():
+        if new != queue.settings or not queue.known:
+            changes.append(QueueChange(queue.path, now.wall, ask.who, stored(queue), as_json(new)))
+            if not ask.dry:
+                change_queue(world, queue, new, now, ask.who)
+    return changes
+
+
+def find_refused(wanted: Mapping[Queue, QueueSettings]) -> tuple[Queue, Refusal] | None:
+    """Return the first queue that cannot have its settings when all have theirs, and why."""
+    for queue, new in wanted.items():
+        refusal = why_refused(queue, new, wanted)
+        if refusal is not None:
+            return queue, refusal
+    return None
+
+
+def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Moment, who: str) -> None:
+    """Give a queue new settings, write them down with who did it, and tell."""
     if settings == queue.settings and queue.known:
         return
+    change = QueueChange(queue.path, now.wall, who, stored(queue), as_json(settings))
     world.tree.set(queue, settings, now.wall)
     make_known(world, queue.path, now, force=True)
-    world.plan.batch.news.append(
-        News("queue.changed", now.wall, queue=queue.path, detail=show_settings(settings))
-    )
+    world.plan.batch.changes.append(change)
+    detail = show_settings(settings) | {"by": who}
+    world.plan.batch.news.append(News("queue.changed", now.wall, queue=queue.path, detail=detail))
+
+
+def as_json(settings: QueueSettings) -> bytes:
+    """Write settings as they are stored."""
+    return json.dumps(show_settings(settings)).encode()
+
+
+def stored(queue: Queue) -> bytes | None:
+    """Return a queue's row as it is; None if there is none."""
+    return as_json(queue.settings) if queue.known else None
+
+
+def is_moving(world: World, path: str) -> bool:
+    """Say whether a queue is in a branch that is being moved away."""
+    return bool(world.tree.moving) and world.tree.way_of(path) != path
+
+
+def _moving(path: str) -> tuple[str, str]:
+    return "moving", f"queue '{path}' is being moved; wait until that is over"
 
 
 def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
@@ -107,13 +178,22 @@ def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
     elif queue.waiting or queue.in_use or queue.children:
         holds = f"{queue.waiting} waiting, {queue.in_use} running, {len(queue.children)} queues below"
         reply = Reply(ask.ticket, error=("not_empty", f"queue '{ask.path}' is not empty: {holds}"))
+    elif ask.path in world.tree.moving.values() or is_moving(world, ask.path):
+        reply = Reply(ask.ticket, error=_moving(ask.path))
     else:
-        world.tree.prune(queue)
-        world.numbers.forget(queue)
-        world.plan.batch.queues.append(SaveQueue(ask.path, None, now.wall))
-        world.plan.batch.news.append(News("queue.deleted", now.wall, queue=ask.path))
+        forget_queue(world, queue, now, ask.who)
         reply = Reply(ask.ticket, ask.path)
     world.plan.replies.append(reply)
+
+
+def forget_queue(world: World, queue: Queue, now: Moment, who: str) -> None:
+    """Take a queue that holds nothing out of the world, with its row and its numbers."""
+    if queue.known:
+        world.plan.batch.changes.append(QueueChange(queue.path, now.wall, who, stored(queue), None))
+    world.tree.prune(queue)
+    world.numbers.forget(queue)
+    world.plan.batch.queues.append(SaveQueue(queue.path, None, now.wall))
+    world.plan.batch.news.append(News("queue.deleted", now.wall, queue=queue.path, detail={"by": who}))
 
 
 def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
@@ -139,8 +219,7 @@ def make_known(world: World, path: str, now: Moment, force: bool = False) -> Non
         if queue.parent is None or (queue.known and not force):
             return
         queue.known, force = True, False
-        body = json.dumps(show_settings(queue.settings)).encode()
-        world.plan.batch.queues.append(SaveQueue(queue.path, body, now.wall))
+        world.plan.batch.queues.append(SaveQueue(queue.path, as_json(queue.settings), now.wall))
 
 
 def _stop(world: World, live: Live, force: bool, now: Moment) -> None:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from fairway.core.model import Arrival, Held, Result, Rules, WorkerSpec
 from fairway.core.plan import Begun
 
+#: Who changed something, if nobody says.
+ANONYMOUS = "anonymous"
+
 
 class Submitted(NamedTuple):
     """Jobs that this leader inserts in the commit of the next plan."""
@@ -161,10 +164,47 @@ class QueueAsked(NamedTuple):
     path: str
     changes: Mapping[str, Any]
     replace: bool
+    who: str = ANONYMOUS
+
+
+class QueuesAsked(NamedTuple):
+    """Somebody wants queues to have exactly these settings, all or none. *dry*: only say what changes."""
+
+    ticket: Any
+    queues: Mapping[str, Mapping[str, Any]]
+    dry: bool = False
+    who: str = ANONYMOUS
 
 
 class QueueDropAsked(NamedTuple):
     """Somebody wants an empty queue forgotten."""
+
+    ticket: Any
+    path: str
+    who: str = ANONYMOUS
+
+
+class MoveAsked(NamedTuple):
+    """Somebody wants all that waits in a branch to wait in another. *rename*: its settings go along."""
+
+    ticket: Any
+    path: str
+    to: str
+    operation: str
+    rename: bool
+    who: str = ANONYMOUS
+
+
+class PageAsked(NamedTuple):
+    """Some jobs of a branch that is being moved, as the store saw them waiting."""
+
+    ticket: Any
+    path: str
+    jobs: Sequence[Arrival]
+
+
+class MoveOverAsked(NamedTuple):
+    """Everything the store had in a branch that is being moved was looked at: is it empty now?"""
 
     ticket: Any
     path: str
@@ -183,5 +223,5 @@ CoreEvent = (
     Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
     | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
     | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked
-    | QueueAsked | QueueDropAsked | WorkerAsked
+    | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked
 )  # fmt: skip

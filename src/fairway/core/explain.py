@@ -65,6 +65,9 @@ def show_seconds(seconds: float) -> str:
 def _branch(queue: Queue, mono: float) -> Why | None:
     above = [node for node in queue.path_up() if node.path]
     for node in above:
+        if node.settings.moving is not None:
+            to = node.settings.moving["to"]
+            return Why("moving", f"queue '{node.path}' is being moved to '{to}'; it begins there", node.path)
         if node.settings.paused:
             return Why("paused", f"queue '{node.path}' is paused; resume it to go on", node.path)
     for node in above:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple, NewType
+from typing import Any, NamedTuple, NewType
 
 JobId = NewType("JobId", int)
 Incarnation = NewType("Incarnation", str)
@@ -190,6 +190,8 @@ class QueueSettings:
     backoff: Mapping[str, float] | None = None  # seconds: first and max
     # --- inherited ---
     retention: float | None = None  # seconds for which ended jobs are kept
+    # --- set by a move only: where its jobs go, under which operation (see core/moving.py) ---
+    moving: Mapping[str, Any] | None = None
 
     def below(self, above: QueueSettings) -> QueueSettings:
         """Return what the discipline of this node is made from, given what it is made from above."""

@@ -86,6 +86,13 @@ class Edit(NamedTuple):
     extras: Extras | None = None
 
 
+class Move(NamedTuple):
+    """Jobs that wait or run, from now on in another queue. Their keys go along: see `Edit`."""
+
+    jobs: Sequence[int]
+    queue: str
+
+
 class Revive(NamedTuple):
     """ended → waiting with generation + 1; tries and crashes start again, the attempt number goes on."""
 
@@ -111,6 +118,16 @@ class SaveQueue(NamedTuple):
     path: str
     settings: bytes | None
     at: int
+
+
+class QueueChange(NamedTuple):
+    """Who changed a queue's own settings, and when; both values as JSON. None: there was, or is, no row."""
+
+    path: str
+    at: int
+    who: str
+    old: bytes | None
+    new: bytes | None
 
 
 class Event(NamedTuple):
@@ -150,6 +167,7 @@ class News(NamedTuple):
 class Batch:
     """One commit's worth of records. Applied in the order of the fields."""
 
+    moves: list[Move] = field(default_factory=list)  # first: what ends then frees its key where it is now
     ends: list[End] = field(default_factory=list)
     returns: list[Return] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
@@ -159,6 +177,7 @@ class Batch:
     flags: list[Flag] = field(default_factory=list)
     begins: list[Begin] = field(default_factory=list)
     queues: list[SaveQueue] = field(default_factory=list)
+    changes: list[QueueChange] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)  # arrival numbers now known to the core
     news: list[News] = field(default_factory=list)
 
@@ -167,13 +186,14 @@ class Batch:
         """Whether it only ends attempts and begins others: no job that another such batch could touch."""
         return not (
             self.returns or self.drops or self.edits or self.revives or self.resolves or self.flags
-            or self.queues or self.taken
+            or self.queues or self.taken or self.moves or self.changes
         )  # fmt: skip
 
     def __bool__(self) -> bool:
         return bool(
             self.ends or self.returns or self.drops or self.edits or self.revives or self.resolves
-            or self.flags or self.begins or self.queues or self.taken or self.news
+            or self.flags or self.begins or self.queues or self.taken or self.news or self.moves
+            or self.changes
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import asks, endings, fleet
+from fairway.core import asks, endings, fleet, moving
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
@@ -19,6 +19,7 @@ from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Tim
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
 from fairway.core.settings import read_settings, why_refused
+from fairway.core.shown import show
 from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
@@ -64,8 +65,9 @@ def _wake_at(world: World, now: Moment) -> float | None:
 
 # --- jobs arrive ---------------------------------------------------------------------------------------
 def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
-    _arrive(world, event.arrivals, now)
-    world.forecasts.sample(world, event.arrivals, now)
+    arrivals = moving.redirected(world, event.arrivals)
+    _arrive(world, arrivals, now)
+    world.forecasts.sample(world, arrivals, now)
 
 
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
@@ -74,7 +76,7 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
         if _known(world, arrival):
             _heed(world, arrival, now)
         else:
-            _arrive(world, [arrival], now)
+            _arrive(world, moving.redirected(world, [arrival]), now)
     world.forecasts.sample(world, event.arrivals, now)
 
 
@@ -89,8 +91,9 @@ def _known(world: World, arrival: Arrival) -> bool:
     """A job may be seen twice while a new leader loads: in its arrival and in its row."""
     if arrival.job in world.live or arrival.job in world.tree.deadlines.over:
         return True
-    queue = world.tree.find(arrival.queue)
-    return queue is not None and queue.own.holds(arrival)
+    paths = {arrival.queue, world.tree.way_of(arrival.queue)}  # its row may have been read before it moved
+    found = [queue for path in paths if (queue := world.tree.find(path)) is not None]
+    return any(queue.own.holds(arrival) for queue in found)
 
 
 def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
@@ -127,11 +130,12 @@ def _heed(world: World, arrival: Arrival, now: Moment) -> None:
         queue = world.tree.grow(arrival.queue)
         wanted = replace(queue.settings, limit=arrival.concurrency)
         if why_refused(queue, wanted) is None:  # nobody is there to be told
-            asks.change_queue(world, queue, wanted, now)
+            asks.change_queue(world, queue, wanted, now, f"job {show(arrival.job)}")
 
 
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:
-    for arrival in event.arrivals:
+    for job in event.arrivals:
+        arrival = job._replace(queue=world.tree.way_of(job.queue))  # as it was put when it came
         world.forecasts.forget(arrival.job)
         live = world.live.get(arrival.job)
         if live is not None:
@@ -252,6 +256,10 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.Revived: _revived,
     happened.ResolveAsked: _resolve_asked,
     happened.QueueAsked: asks.set_queue,
+    happened.QueuesAsked: asks.set_queues,
     happened.QueueDropAsked: asks.drop_queue,
+    happened.MoveAsked: moving.begin_move,
+    happened.PageAsked: moving.move_page,
+    happened.MoveOverAsked: moving.end_move,
     happened.WorkerAsked: asks.set_worker,
 }

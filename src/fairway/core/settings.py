@@ -45,9 +45,14 @@ def changed(base: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
     )
 
 
-def why_refused(queue: Queue, new: QueueSettings) -> Refusal | None:
-    """Say what is wrong with settings for a queue, as the tree stands; None if nothing is."""
-    return _wrong_alone(new) or _wrong_in_tree(queue, new)
+def why_refused(
+    queue: Queue, new: QueueSettings, wanted: Mapping[Queue, QueueSettings] | None = None
+) -> Refusal | None:
+    """Say what is wrong with settings for a queue, as the tree stands; None if nothing is.
+
+    *wanted* are those that others are given in the same breath.
+    """
+    return _wrong_alone(new) or _wrong_in_tree(queue, new, wanted or {})
 
 
 def _wrong_alone(new: QueueSettings) -> Refusal | None:
@@ -101,16 +106,20 @@ def _wrong_discipline(new: QueueSettings) -> Refusal | None:
     return None
 
 
-def _wrong_in_tree(queue: Queue, new: QueueSettings) -> Refusal | None:
+def _wrong_in_tree(queue: Queue, new: QueueSettings, wanted: Mapping[Queue, QueueSettings]) -> Refusal | None:
     """Children cannot be assured more than their parent; the root's slots come and go, nobody counts them."""
-    below = sum(child.settings.assured or 0 for child in queue.children.values())
+
+    def assured(other: Queue) -> int:
+        return wanted.get(other, other.settings).assured or 0
+
+    below = sum(map(assured, queue.children.values()))
     if below > (new.assured or 0):
         said = f"assured ({new.assured or 0}) cannot be below what the queues below it are assured ({below})"
         return Refusal("assured", said)
     parent = queue.parent
     if new.assured and parent is not None and parent.parent is not None:
-        beside = sum(c.settings.assured or 0 for c in parent.children.values() if c is not queue)
-        most = parent.settings.assured or 0
+        beside = sum(assured(child) for child in parent.children.values() if child is not queue)
+        most = assured(parent)
         if beside + new.assured > most:
             said = f"'{parent.path}' is assured {most}, of which {most - beside} are left"
             return Refusal("assured", f"assured cannot be {new.assured}: {said}")

@@ -28,6 +28,7 @@ from fairway.core.ring import Ring
 
 #: Bounds of h, in seconds.
 LEAST_AHEAD, MOST_AHEAD = 0.002, 1.0
+MOST_SEGMENTS = 8  # of a path
 
 
 class Taker(Protocol):
@@ -135,6 +136,7 @@ class Tree:
         self.keeping: set[Queue] = set()  # that do not lend their assured slots
         self.retaining: set[Queue] = set()  # that say how long ended jobs are kept
         self.deadlines = Deadlines()
+        self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
         self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
         self._turn_seconds = 0.0  # what a slot is held for on average
@@ -180,6 +182,13 @@ class Tree:
             self.counts_seconds |= queue.own.by_seconds
         return queue
 
+    def way_of(self, path: str) -> str:
+        """Return where a job for this queue shall wait: elsewhere, if its branch is being moved there."""
+        for source, target in self.moving.items():
+            if path == source or path.startswith(source + "/"):
+                return moved_path(path, source, target)
+        return path
+
     def prune(self, queue: Queue) -> None:
         """Take an empty queue without children out of the tree."""
         if queue.parent is not None:
@@ -189,13 +198,15 @@ class Tree:
             queue.parent.active.pop(queue, None)
             self.keeping.discard(queue)
             self.retaining.discard(queue)
+            self.moving.pop(queue.path, None)
             del queue.parent.children[queue.path.rpartition("/")[2]]
             del self.queues[queue.path]
 
     def ungrow(self, queue: Queue) -> None:
         """Take a queue out again that was only looked at, and those above it that were made for it."""
         for above in list(queue.path_up()):
-            if above.known or above.children or above.waiting or above.in_use:
+            is_there = self.queues.get(above.path) is above  # it may have gone with one below it
+            if not is_there or above.known or above.children or above.waiting or above.in_use:
                 return
             self.prune(above)
 
@@ -375,6 +386,8 @@ class Tree:
             self.retaining.discard(queue)
         else:
             self.retaining.add(queue)
+        if settings.moving is not None:
+            self.moving[queue.path] = settings.moving["to"]
         if (settings.rate, settings.burst) != (before.rate, before.burst):
             self._set_rate(queue)
         self._adopt(queue, now)
@@ -528,6 +541,12 @@ class Tree:
             queue.rules = wanted
             for child in queue.children.values():
                 self._rule(child)
+
+
+def moved_path(path: str, source: str, target: str) -> str:
+    """Return the path in branch *target* that stands for *path* in branch *source*."""
+    moved = target + path[len(source) :]
+    return moved if moved.count("/") < MOST_SEGMENTS else target
 
 
 def _owes_below(member: Member, taker: Taker) -> bool:

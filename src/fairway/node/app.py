@@ -28,6 +28,7 @@ from fairway.node.feed import Feed
 from fairway.node.hosting import OwnWorker
 from fairway.node.link import Link
 from fairway.node.metrics import tenant_numbers
+from fairway.node.mover import Mover
 from fairway.node.options import NodeOptions, url_of
 from fairway.node.ports import Roster
 from fairway.node.relay import Relay
@@ -87,6 +88,7 @@ class Node:
         self.desk = NodeDesk(self)
         self.engine: Engine | None = None
         self.schedules: ScheduleBook | None = None  # while it leads
+        self.mover: Mover | None = None  # the same
         self.url = ""  # where this machine reaches it
         self.advertised = ""  # where others do
         self._server: Listening | None = None
@@ -217,7 +219,7 @@ class Node:
             else:
                 pause = 0.0
             finally:
-                self.engine, self.schedules, self.feed.live = None, None, False
+                self.engine, self.schedules, self.mover, self.feed.live = None, None, None, False
                 self._leading.clear()
                 self.store.stop_listening()
                 await self._elector.resign(reign)
@@ -246,6 +248,7 @@ class Node:
         self.store.listen()
         timekeeper = Timekeeper(self.store, reign, self.desk.cancel, engine.look_again)
         self.schedules = ScheduleBook(self.store, reign, timekeeper)
+        self.mover = mover = Mover(self.store, engine)
         self.engine, self.feed.live = engine, True
         self.reign_over = asyncio.Event()
         self._leading.set()
@@ -257,10 +260,11 @@ class Node:
             chores = tasks.create_task(tidy_forever(self.store, engine))
             watch = tasks.create_task(self._watch_locks(engine))
             firing = tasks.create_task(timekeeper.run())
+            moving = tasks.create_task(mover.run())
             try:
                 await engine.run()
             finally:
-                for task in (beat, chores, watch, firing):
+                for task in (beat, chores, watch, firing, moving):
                     task.cancel()
         if not beat.cancelled():  # another took the term: let it have the lock before we stand again
             raise Deposed(f"term {reign.term} is over")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,16 +19,18 @@ from fairway.core import explain as explaining
 from fairway.core.defaults import in_force, said
 from fairway.core.demand import Demand, demand
 from fairway.core.eta import eta
+from fairway.core.events import ANONYMOUS
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of
 from fairway.core.numbers import Numbers
-from fairway.core.plan import Reply
+from fairway.core.plan import QueueChange, Reply
 from fairway.core.tree import Queue, Tree
 from fairway.core.world import Worker, World
 from fairway.desk import (
     ClusterView,
     FlowView,
+    MoveView,
     Question,
     QueueView,
     ScheduleView,
@@ -40,9 +42,16 @@ from fairway.desk import (
 )
 from fairway.desk import Reply as LeaderReply
 from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, QueueFull, WorldError
-from fairway.ids import show
+from fairway.ids import IdMaker, show
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
+from fairway.node.queue_book import (
+    find_over,
+    find_under_way,
+    settings_before,
+    strange_schedules,
+    strange_workers,
+)
 from fairway.node.schedule_book import ScheduleBook, get_schedule
 from fairway.query import Query
 from fairway.schedule_spec import ScheduleSpec, preview, progress_of, spec_of
@@ -249,17 +258,57 @@ class NodeDesk:
         found = await _ask_leader(self._leader().look(read))
         if found is None:
             raise NotFound(f"there is no queue {path!r}; it exists from its first job or setting on")
-        return found
+        return await self._with_last_change(found)
 
-    async def set_queue(self, path: str, changes: dict[str, Any], *, replace: bool) -> QueueView:
+    async def set_queue(
+        self, path: str, changes: dict[str, Any], *, replace: bool, who: str = ANONYMOUS
+    ) -> QueueView:
         engine = self._leader()
-        await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace))
-        return await _ask_leader(
+        await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace, who))
+        found = await _ask_leader(
             engine.look(lambda world: _show_whole_queue(world, world.tree.grow(path), flows=False))
         )
+        return await self._with_last_change(found)
 
-    async def delete_queue(self, path: str) -> None:
-        await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path))
+    async def set_queues(
+        self, queues: Mapping[str, dict[str, Any]], *, dry: bool, who: str
+    ) -> list[QueueChange]:
+        reply = await _ask(self._leader(), lambda ticket: happened.QueuesAsked(ticket, queues, dry, who))
+        changes: list[QueueChange] = reply.value
+        return changes
+
+    async def revert_queue(self, path: str, number: int | None, who: str) -> QueueView:
+        settings = await settings_before(self.store, path, number)
+        return await self.set_queue(path, settings, replace=True, who=who)
+
+    async def delete_queue(self, path: str, who: str = ANONYMOUS) -> None:
+        await _ask(self._leader(), lambda ticket: happened.QueueDropAsked(ticket, path, who))
+
+    async def move_queue(self, path: str, to: str, *, rename: bool, who: str) -> MoveView:
+        engine, operation = self._leader(), show(IdMaker().one())
+        warnings = [
+            *await _ask_leader(engine.look(lambda world: strange_workers(world, path, to))),
+            *await strange_schedules(self.store, path),
+        ]
+        reply = await _ask(
+            engine, lambda ticket: happened.MoveAsked(ticket, path, to, operation, rename, who)
+        )
+        if self._node.mover is not None:
+            self._node.mover.stir()
+        view = await self.find_move(reply.value)
+        view.warnings = warnings
+        return view
+
+    async def find_move(self, operation: str) -> MoveView:
+        view = await _ask_leader(self._leader().look(lambda world: find_under_way(world, operation)))
+        view = view or await find_over(self.store, operation)
+        if view is None:
+            raise NotFound(f"there is no operation {operation}; it may have ended long ago")
+        return view
+
+    async def _with_last_change(self, view: QueueView) -> QueueView:
+        view.changed = next(iter(await self.store.queue_changes(view.path, 1)), None)
+        return view
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
         def read(world: World) -> list[int] | None:

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from fairway.core.plan import Batch, Begin, Begun, News
+from fairway.core.plan import Batch, Begin, Begun, Move, News
 from fairway.store import NumberedEvent, StoredJob
 
-R = TypeVar("R", Begin, News)
+R = TypeVar("R", Begin, News, Move)
 
 
 def told(

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import suppress
 
 from fairway.core.lifecycle import State
+from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun
 from fairway.query import Query
 from fairway.store import (
@@ -20,6 +21,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NumberedChange,
     NumberedEvent,
     Page,
     Receipt,
@@ -129,6 +131,13 @@ class MemoryStore:
         for first in range(0, len(taken), page):
             yield taken[first : first + page]
 
+    def read_below(self, path: str, after: int, most: int) -> tuple[list[Arrival], int | None]:
+        """Return the jobs that wait in a branch, among the next *most*, and where to go on."""
+        ids = sorted(job for job in self.tables.jobs if job > after)[:most]
+        jobs = [self.tables.jobs[job] for job in ids]
+        below = [job for job in jobs if job.queue == path or job.queue.startswith(path + "/")]
+        return [arrival_of(job) for job in below if is_waiting(job)], ids[-1] if ids else None
+
     def read_begun(self, jobs: Sequence[int]) -> list[Begun]:
         """Return what the running ones of *jobs* were begun with."""
         found = [self.tables.jobs[job] for job in jobs if job in self.tables.jobs]
@@ -192,6 +201,13 @@ class MemoryStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return dict(sorted(self.tables.queues.items()))
 
+    async def queue_changes(
+        self, path: str | None = None, most: int = 100, before: int | None = None
+    ) -> list[NumberedChange]:
+        rows = [NumberedChange(number, change) for number, change in self.tables.changes.items()]
+        wanted = [one for one in rows if path in (None, one.change.path) and one.number < (before or 1 << 62)]
+        return wanted[::-1][:most]
+
     async def schedule_rows(self) -> list[ScheduleRow]:
         return [row for _, row in sorted(self.tables.schedules.items())]
 
@@ -248,6 +264,11 @@ class MemoryStore:
     async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
         for taken in self.read_waiting(page):
             yield taken
+
+    async def waiting_below(
+        self, path: str, after: int = -1, most: int = 10_000
+    ) -> tuple[list[Arrival], int | None]:
+        return self.read_below(path, after, most)
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return self.read_begun(jobs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of
-from fairway.core.plan import Begun, News
+from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob
 
 
@@ -20,6 +20,8 @@ class Tables:
     arrivals: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # job, concurrency
     arrivals_given: int = 0
     queues: dict[str, bytes] = field(default_factory=dict)
+    changes: dict[int, QueueChange] = field(default_factory=dict)
+    changes_given: int = 0
     events: dict[int, tuple[int, list[News]]] = field(default_factory=dict)
     events_given: int = 0
     leadership: Leadership | None = None
@@ -40,6 +42,7 @@ class Draft:
         self.arrivals = dict(tables.arrivals)
         self.arrivals_given = tables.arrivals_given
         self.queues = dict(tables.queues)
+        self.changes: list[QueueChange] = []
         self.events: list[News] = []
 
     def find(self, job: int) -> StoredJob | None:
@@ -76,6 +79,9 @@ class Draft:
         tables.jobs.update(self.changed)
         tables.claims, tables.requests, tables.queues = self.claims, self.requests, self.queues
         tables.arrivals, tables.arrivals_given = self.arrivals, self.arrivals_given
+        for change in self.changes:
+            tables.changes_given += 1
+            tables.changes[tables.changes_given] = change
         if not self.events:
             return None
         tables.events_given += 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
 from fairway.store import StoredJob
 from fairway.stores.memory.tables import Tables, is_ended
 from fairway.stores.memory.writing import REQUEST_SECONDS
+from fairway.stores.tidying import CHANGES_KEPT, CHANGES_KEPT_EACH
 from fairway.times import MICRO
 
 EVENT_SECONDS = 86_400
@@ -25,7 +27,7 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
     nodes = [key for key, node in tables.nodes.items() if node.seen_at < now - NODE_SECONDS * MICRO]
     gone = _forget(tables.jobs, jobs[:most]) + _forget(tables.log, lines)
     gone += _forget(tables.requests, requests[:most]) + _forget(tables.events, events[:most])
-    gone += _forget(tables.nodes, nodes)
+    gone += _forget(tables.nodes, nodes) + _forget(tables.changes, _old_changes(tables)[:most])
     return gone + _forget(tables.arrivals, _idle_arrivals(tables)[:most])
 
 
@@ -40,6 +42,20 @@ def forget_ended(tables: Tables, queues: Collection[str], since: int, until: int
 def ended_between(tables: Tables, since: int, until: int) -> list[StoredJob]:
     """Return the jobs that ended in a time."""
     return [job for job in tables.jobs.values() if is_ended(job) and since <= (job.ended_at or 0) < until]
+
+
+def _old_changes(tables: Tables) -> list[int]:
+    """Return changes that are neither among the newest nor among the last of a queue that there is."""
+    numbers = sorted(tables.changes, reverse=True)
+    seen: Counter[str] = Counter()
+    old = []
+    for place, number in enumerate(numbers):
+        path = tables.changes[number].path
+        seen[path] += 1
+        kept = path in tables.queues and seen[path] <= CHANGES_KEPT_EACH
+        if place >= CHANGES_KEPT and not kept:
+            old.append(number)
+    return old[::-1]
 
 
 def _idle_arrivals(tables: Tables) -> list[int]:

@@ -38,6 +38,10 @@ def commit(
     for job in inserted:
         if job.id not in asked:  # its id was taken, so the core does not know the one it got
             draft.arrive(job)
+    for move in batch.moves:
+        for number in move.jobs:
+            if number not in refused:
+                _move(draft, number, move.queue)
     for end in batch.ends:
         for number in end.jobs:
             _end(draft, number, end)
@@ -60,6 +64,7 @@ def commit(
         draft.queues.pop(queue.path, None)
         if queue.settings is not None:
             draft.queues[queue.path] = queue.settings
+    draft.changes += batch.changes
     for number in batch.taken:
         draft.arrivals.pop(number, None)
     draft.events = told(batch, begun, refused, revived, resolved, now)
@@ -167,13 +172,26 @@ def _drop(draft: Draft, drop: Drop) -> None:
 def _edit(draft: Draft, edit: Edit) -> None:
     """Re-role a waiting job. Where the new queue has its unique key already, it goes on without one."""
     job = _waiting(draft, edit.job)
-    if job.unique is not None and job.queue != edit.queue:
-        draft.free(job.queue, job.unique, job.id)
-        if draft.claim(edit.queue, job.unique, job.id) != job.id:
-            job.unique = None
+    _move_key(draft, job, edit.queue)
     job.queue, job.flow, job.priority, job.tags = edit.queue, edit.flow, edit.priority, edit.tags
     job.run_at, job.place = edit.run_at, edit.place
     job.rules, job.extras = edit.rules, edit.extras
+
+
+def _move(draft: Draft, number: int, queue: str) -> None:
+    job = draft.find(number)
+    if job is None or is_ended(job):
+        raise Deposed(f"job {number} has ended, so it cannot be moved")
+    _move_key(draft, job, queue)
+    job.queue = queue
+
+
+def _move_key(draft: Draft, job: StoredJob, queue: str) -> None:
+    """Take the unique key along; where the new queue has it already, the job goes on without one."""
+    if job.unique is not None and job.queue != queue:
+        draft.free(job.queue, job.unique, job.id)
+        if draft.claim(queue, job.unique, job.id) != job.id:
+            job.unique = None
 
 
 def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:

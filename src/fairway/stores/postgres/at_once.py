@@ -48,7 +48,7 @@ def only_begins_few(batch: Batch, submissions: Sequence[Submission]) -> bool:
 
 def _only_begins(batch: Batch) -> bool:
     others = (batch.ends, batch.returns, batch.edits, batch.drops, batch.revives, batch.resolves)
-    return not (any(others) or batch.flags or batch.queues)
+    return not (any(others) or batch.flags or batch.queues or batch.moves or batch.changes)
 
 
 def submit_values(submission: Submission, now: int) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from fairway.core.plan import Batch, Begin, Begun, Edit, End, Resolve, Return, Revive
+from fairway.core.plan import Batch, Begin, Begun, Edit, End, Move, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.postgres.books import Books
@@ -57,6 +57,7 @@ async def commit(
     inserted = await _insert(connection, sql, submissions, now, schema)
     asked = {job.id for submission in submissions for job in submission.jobs}
     refused = frozenset(asked - inserted.stored)
+    await _move(connection, sql, without(batch.moves, refused))
     await _end(connection, sql, batch.ends)
     await _return(connection, sql, batch.returns)
     for edit in batch.edits:
@@ -105,6 +106,14 @@ def _check(name: str, asked: int, status: str) -> None:
         raise Deposed(f"{missing} of {asked} records of {name} did not find their job as planned")
 
 
+async def _move(connection: Connection, sql: Sql, moves: Sequence[Move]) -> None:
+    for jobs, queue in moves:
+        for job, before, unique in await connection.fetch(sql["find_keys"], [*jobs], queue):
+            if await _move_key(connection, sql, job, before, queue, unique) is None:
+                await connection.execute(sql["drop_key"], job)
+        _check("move_jobs", len(jobs), await connection.execute(sql["move_jobs"], [*jobs], queue))
+
+
 async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
     if not ends:
         return
@@ -140,12 +149,18 @@ async def _edit(connection: Connection, sql: Sql, edit: Edit) -> None:
         raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
     queue, unique = found
     if unique is not None and queue != edit.queue:
-        # The key goes along; where the new queue has it already, the job goes on without one.
-        await connection.execute(sql["free_key"], [queue], [unique], [edit.job])
-        unique = unique if await _claim(connection, sql, edit.queue, unique, edit.job) else None
+        unique = await _move_key(connection, sql, edit.job, queue, edit.queue, unique)
     rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
     row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
     await connection.execute(sql["edit_job"], *row)
+
+
+async def _move_key(
+    connection: Connection, sql: Sql, job: int, before: str, queue: str, unique: str
+) -> str | None:
+    """Take the unique key along; where the new queue has it already, the job goes on without one."""
+    await connection.execute(sql["free_key"], [before], [unique], [job])
+    return unique if await _claim(connection, sql, queue, unique, job) else None
 
 
 async def _claim(connection: Connection, sql: Sql, queue: str, unique: str, job: int) -> bool:
@@ -216,3 +231,6 @@ async def _save_queues(connection: Connection, sql: Sql, batch: Batch) -> None:
             await connection.execute(sql["delete_queue"], queue.path)
         else:
             await connection.execute(sql["save_queue"], *queue)
+    if batch.changes:
+        columns = [list(column) for column in zip(*batch.changes, strict=True)]
+        await connection.execute(sql["save_changes"], *columns)

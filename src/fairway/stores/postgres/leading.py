@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fairway.store import Leadership
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.submitting import REQUEST_SECONDS
-from fairway.stores.tidying import EVENT_SECONDS, NODE_SECONDS
+from fairway.stores.tidying import CHANGES_KEPT, CHANGES_KEPT_EACH, EVENT_SECONDS, NODE_SECONDS
 from fairway.times import MICRO
 
 Sql = Mapping[str, str]
@@ -44,6 +44,7 @@ async def tidy(
         ("tidy_requests", (now - REQUEST_SECONDS * MICRO, most)),
         ("tidy_arrivals", (most,)),
         ("tidy_nodes", (now - NODE_SECONDS * MICRO,)),
+        ("tidy_changes", (CHANGES_KEPT, CHANGES_KEPT_EACH, most)),
         ("tidy_events", (1 << 62 if first is None else first, most)),
     ):
         gone += int((await connection.execute(sql[name], *values)).rpartition(" ")[2])

@@ -280,6 +280,18 @@ INSERT INTO fairway.ended (
 )
 SELECT * FROM gone
 
+-- name: find_keys
+-- The unique keys of jobs that go to another queue.
+SELECT id, queue, unique_key
+  FROM fairway.job
+ WHERE id = ANY($1::bigint[]) AND unique_key IS NOT NULL AND queue <> $2::text
+
+-- name: drop_key
+UPDATE fairway.job SET unique_key = NULL WHERE id = $1::bigint
+
+-- name: move_jobs
+UPDATE fairway.job SET queue = $2::text WHERE id = ANY($1::bigint[])
+
 -- name: return_jobs
 UPDATE fairway.job AS j
    SET state = 0, cancelling = false, place = back.place, run_at = back.run_at, tries = back.tries,
@@ -364,6 +376,13 @@ ON CONFLICT (path) DO UPDATE SET settings = excluded.settings
 -- name: delete_queue
 DELETE FROM fairway.queue WHERE path = $1::text
 
+-- name: save_changes
+INSERT INTO fairway.queue_change (path, at, who, old, new)
+SELECT path, at, who, old, new
+  FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bytea[])
+       WITH ORDINALITY AS one (path, at, who, old, new, place)
+ ORDER BY place
+
 -- name: delete_arrivals
 DELETE FROM fairway.arrival WHERE number = ANY($1::bigint[])
 
@@ -439,6 +458,18 @@ SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, ext
  ORDER BY id
  LIMIT $2::bigint
 
+-- name: last_of_page
+-- Where a look at so many jobs ends.
+SELECT max(id)
+  FROM (SELECT id FROM fairway.job WHERE id > $1::bigint ORDER BY id LIMIT $2::bigint) AS page
+
+-- name: waiting_below
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+  FROM fairway.job
+ WHERE id > $1::bigint AND id <= $2::bigint AND state IN (0, 6)
+   AND (queue = $3::text OR starts_with(queue, $3::text || '/'))
+ ORDER BY id
+
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload, queue, flow, priority, adapter,
        task, tags, once, place, incarnation, worker, started_at, cancelling, extras
@@ -464,6 +495,13 @@ SELECT coalesce((SELECT min(number) FROM fairway.event), 0), coalesce((SELECT ma
 SELECT path, settings
   FROM fairway.queue
  ORDER BY path
+
+-- name: queue_changes
+SELECT number, path, at, who, old, new
+  FROM fairway.queue_change
+ WHERE number < $2::bigint AND ($1::text IS NULL OR path = $1::text)
+ ORDER BY number DESC
+ LIMIT $3::bigint
 
 -- name: schedule_rows
 SELECT name, revision, spec, progress, created_at, changed_at
@@ -622,6 +660,24 @@ DELETE FROM fairway.arrival
      FROM fairway.arrival
     WHERE NOT EXISTS (SELECT 1 FROM fairway.job WHERE job.id = ANY(arrival.jobs))
     LIMIT $1::bigint
+ )
+
+-- name: tidy_changes
+-- The newest stay, and the last few of each queue that there is.
+DELETE FROM fairway.queue_change
+ WHERE number IN (
+   SELECT number
+     FROM fairway.queue_change AS c
+    WHERE number < (SELECT number FROM fairway.queue_change ORDER BY number DESC LIMIT 1 OFFSET $1::bigint - 1)
+      AND (NOT EXISTS (SELECT 1 FROM fairway.queue AS q WHERE q.path = c.path)
+           OR EXISTS (
+                SELECT 1
+                  FROM fairway.queue_change AS n
+                 WHERE n.path = c.path AND n.number > c.number
+                 LIMIT 1 OFFSET $2::bigint - 1
+              ))
+    ORDER BY number
+    LIMIT $3::bigint
  )
 
 -- name: tidy_nodes

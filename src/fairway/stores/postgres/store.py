@@ -14,7 +14,8 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from fairway.core.plan import Batch, Begun, News
+from fairway.core.model import Arrival
+from fairway.core.plan import Batch, Begun, News, QueueChange
 from fairway.errors import Conflict, Deposed, StoreUnavailable, Unsure
 from fairway.query import Query
 from fairway.store import (
@@ -23,6 +24,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NumberedChange,
     NumberedEvent,
     Page,
     Receipt,
@@ -175,6 +177,12 @@ class PostgresStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return dict(await self._lead("queue_rows"))
 
+    async def queue_changes(
+        self, path: str | None = None, most: int = 100, before: int | None = None
+    ) -> list[NumberedChange]:
+        rows = await self._run("queue_changes", path, before or 1 << 62, most)
+        return [NumberedChange(row[0], QueueChange(*row[1:])) for row in rows]
+
     async def schedule_rows(self) -> list[ScheduleRow]:
         return [ScheduleRow(*row) for row in await self._run("schedule_rows")]
 
@@ -321,6 +329,15 @@ class PostgresStore:
         while found := taken_from(await self._lead("waiting_jobs", last, page)):
             yield found
             last = found[-1].job.job
+
+    async def waiting_below(
+        self, path: str, after: int = -1, most: int = 10_000
+    ) -> tuple[list[Arrival], int | None]:
+        [(last,)] = await self._lead("last_of_page", after, most)
+        if last is None:
+            return [], None
+        found = taken_from(await self._lead("waiting_below", after, last, path))
+        return [one.job for one in found], last
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return begun_from(await self._lead("begun_again", list(jobs)))

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, News, Resolve, Return, Revive
+from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Move, News, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.rows import (
@@ -52,6 +52,7 @@ def commit(
             raise Deposed(f"term {term} of {holder} is over")
         inserted = _insert(connection, submissions, now)
         refused = _refused(submissions, inserted)
+        _move(connection, without(batch.moves, refused))
         _end(connection, batch.ends)
         _return(connection, batch.returns)
         _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
@@ -107,6 +108,14 @@ def _run_groups(connection: apsw.Connection, name: str, groups: Mapping[Row, lis
             raise Deposed(f"{missing} of {len(jobs)} records of {name} did not find their job as planned")
 
 
+def _move(connection: apsw.Connection, moves: Sequence[Move]) -> None:
+    for jobs, queue in moves:
+        for job, before, unique in fetch(connection, SQL["find_keys"], (_carray([*jobs]), queue)):
+            if _move_key(connection, job, before, queue, unique) is None:
+                connection.execute(SQL["drop_key"], (job,))
+        _run_groups(connection, "move_jobs", {(queue,): [*jobs]})
+
+
 def _end(connection: apsw.Connection, ends: list[End]) -> None:
     if not ends:
         return
@@ -151,16 +160,16 @@ def _edit(connection: apsw.Connection, edits: list[Edit]) -> None:
             raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
         [(queue, unique)] = found
         if unique is not None and queue != edit.queue:
-            unique = _move_key(connection, edit, queue, unique)
+            unique = _move_key(connection, edit.job, queue, edit.queue, unique)
         rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
         row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
         connection.execute(SQL["edit_job"], row)
 
 
-def _move_key(connection: apsw.Connection, edit: Edit, queue: str, unique: str) -> str | None:
+def _move_key(connection: apsw.Connection, job: int, before: str, queue: str, unique: str) -> str | None:
     """Take the unique key along; where the new queue has it already, the job goes on without one."""
-    connection.execute(SQL["free_key"], (queue, unique, edit.job))
-    return unique if _claim(connection, edit.queue, unique, edit.job) else None
+    connection.execute(SQL["free_key"], (before, unique, job))
+    return unique if _claim(connection, queue, unique, job) else None
 
 
 def _claim(connection: apsw.Connection, queue: str, unique: str, job: int) -> bool:
@@ -223,6 +232,7 @@ def _save_queues(connection: apsw.Connection, batch: Batch) -> None:
             connection.execute(SQL["delete_queue"], (queue.path,))
         else:
             connection.execute(SQL["save_queue"], queue)
+    connection.executemany(SQL["save_change"], batch.changes)
 
 
 def _tell(connection: apsw.Connection, news: list[News], now: int) -> int | None:

@@ -12,7 +12,7 @@ from fairway.stores.sqlite.connection import fetch, transaction
 from fairway.stores.sqlite.reading import find_leadership
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.submitting import REQUEST_SECONDS
-from fairway.stores.tidying import EVENT_SECONDS, NODE_SECONDS
+from fairway.stores.tidying import CHANGES_KEPT, CHANGES_KEPT_EACH, EVENT_SECONDS, NODE_SECONDS
 from fairway.times import MICRO
 
 
@@ -57,6 +57,7 @@ def tidy(
         connection.execute(SQL["tidy_requests"], (now - REQUEST_SECONDS * MICRO, most))
         connection.execute(SQL["tidy_arrivals"], (most,))
         connection.execute(SQL["tidy_nodes"], (now - NODE_SECONDS * MICRO,))
+        connection.execute(SQL["tidy_changes"], (CHANGES_KEPT, CHANGES_KEPT_EACH, most))
         _tidy_events(connection, now, most, event_bytes)
         return connection.total_changes() - before
 

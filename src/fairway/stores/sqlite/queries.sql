@@ -94,6 +94,18 @@ SELECT id, ?2, queue, flow, priority, adapter, task, tags, once, run_at, place, 
   FROM job
  WHERE id = ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
 
+-- name: find_keys
+-- The unique keys of jobs that go to another queue.
+SELECT id, queue, unique_key
+  FROM job
+ WHERE id IN carray(?1) AND unique_key IS NOT NULL AND queue <> ?2
+
+-- name: drop_key
+UPDATE job SET unique_key = NULL WHERE id = ?1
+
+-- name: move_jobs
+UPDATE job SET queue = ?2 WHERE id IN carray(?1)
+
 -- name: delete_jobs
 DELETE FROM job WHERE id IN carray(?1)
 
@@ -174,6 +186,10 @@ ON CONFLICT (path) DO UPDATE SET settings = excluded.settings
 -- name: delete_queue
 DELETE FROM queue WHERE path = ?1
 
+-- name: save_change
+INSERT INTO queue_change (path, at, who, old, new)
+VALUES (?1, ?2, ?3, ?4, ?5)
+
 -- name: delete_arrival
 DELETE FROM arrival WHERE number = ?1
 
@@ -218,6 +234,18 @@ SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, ext
  ORDER BY id
  LIMIT ?2
 
+-- name: last_of_page
+-- Where a look at so many jobs ends.
+SELECT max(id)
+  FROM (SELECT id FROM job WHERE id > ?1 ORDER BY id LIMIT ?2)
+
+-- name: waiting_below
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+  FROM job
+ WHERE id > ?1 AND id <= ?2 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
+   AND (queue = ?3 OR queue > ?3 || '/' AND queue < ?3 || '0')
+ ORDER BY id
+
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload,
        queue, flow, priority, adapter, task, tags, once, place, incarnation, worker, started_at, cancelling,
@@ -243,6 +271,13 @@ SELECT coalesce((SELECT min(number) FROM event), 0), coalesce((SELECT max(number
 SELECT path, settings
   FROM queue
  ORDER BY path
+
+-- name: queue_changes
+SELECT number, path, at, who, old, new
+  FROM queue_change
+ WHERE number < ?2 AND (?1 IS NULL OR path = ?1)
+ ORDER BY number DESC
+ LIMIT ?3
 
 -- name: schedule_rows
 SELECT name, revision, spec, progress, created_at, changed_at
@@ -379,6 +414,21 @@ DELETE FROM arrival
      FROM arrival
     WHERE NOT EXISTS (SELECT 1 FROM job WHERE job.id = arrival.job)
     LIMIT ?1
+ )
+
+-- name: tidy_changes
+-- The newest stay, and the last few of each queue that there is.
+DELETE FROM queue_change
+ WHERE number IN (
+   SELECT number
+     FROM queue_change AS c
+    WHERE number < (SELECT number FROM queue_change ORDER BY number DESC LIMIT 1 OFFSET ?1 - 1)
+      AND (NOT EXISTS (SELECT 1 FROM queue WHERE queue.path = c.path)
+           OR EXISTS (
+                SELECT 1 FROM queue_change AS n WHERE n.path = c.path AND n.number > c.number LIMIT 1 OFFSET ?2 - 1
+              ))
+    ORDER BY number
+    LIMIT ?3
  )
 
 -- name: tidy_nodes

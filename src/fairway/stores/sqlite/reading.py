@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from fairway.core.plan import Begun, News
+from fairway.core.model import Arrival
+from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import (
     Leadership,
     LiveAttempt,
     LogLine,
     NodeRow,
+    NumberedChange,
     NumberedEvent,
     ScheduleRow,
     StoredJob,
@@ -52,6 +54,17 @@ def waiting_jobs(connection: apsw.Connection, after: int, most: int) -> list[Tak
     return taken_from(fetch(connection, SQL["waiting_jobs"], (after, most)))
 
 
+def waiting_below(
+    connection: apsw.Connection, path: str, after: int, most: int
+) -> tuple[list[Arrival], int | None]:
+    """Return the jobs that wait in a branch, among the next *most*, and where to go on."""
+    [(last,)] = fetch(connection, SQL["last_of_page"], (after, most))
+    if last is None:
+        return [], None
+    found = taken_from(fetch(connection, SQL["waiting_below"], (after, last, path)))
+    return [one.job for one in found], last
+
+
 def live_attempts(connection: apsw.Connection) -> list[LiveAttempt]:
     """Return every running attempt."""
     return [live_from(row) for row in fetch(connection, SQL["live_attempts"])]
@@ -89,6 +102,14 @@ def ended_queues(connection: apsw.Connection, since: int, until: int) -> list[st
 def queue_rows(connection: apsw.Connection) -> dict[str, bytes]:
     """Return the settings of every queue."""
     return dict(fetch(connection, SQL["queue_rows"]))
+
+
+def queue_changes(
+    connection: apsw.Connection, path: str | None, most: int, before: int | None
+) -> list[NumberedChange]:
+    """Return changes of queues, newest first."""
+    rows = fetch(connection, SQL["queue_changes"], (path, before or 1 << 62, most))
+    return [NumberedChange(row[0], QueueChange(*row[1:])) for row in rows]
 
 
 def schedule_rows(connection: apsw.Connection) -> list[ScheduleRow]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import apsw
 
+from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun
 from fairway.errors import StoreUnavailable
 from fairway.query import Query
@@ -22,6 +23,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NumberedChange,
     NumberedEvent,
     Page,
     Receipt,
@@ -126,6 +128,11 @@ class SqliteStore:
     async def queue_rows(self) -> dict[str, bytes]:
         return await self._read(reading.queue_rows)
 
+    async def queue_changes(
+        self, path: str | None = None, most: int = 100, before: int | None = None
+    ) -> list[NumberedChange]:
+        return await self._read(lambda connection: reading.queue_changes(connection, path, most, before))
+
     async def schedule_rows(self) -> list[ScheduleRow]:
         return await self._read(reading.schedule_rows)
 
@@ -180,6 +187,11 @@ class SqliteStore:
         while found := await self._waiting_after(last, page):
             yield found
             last = found[-1].job.job
+
+    async def waiting_below(
+        self, path: str, after: int = -1, most: int = 10_000
+    ) -> tuple[list[Arrival], int | None]:
+        return await self._read(lambda connection: reading.waiting_below(connection, path, after, most))
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return await self._read(lambda connection: reading.begun_again(connection, jobs))
