@@ -36,6 +36,9 @@ from fairway.stores.telling import ended_attempts, told, without
 #: How long a key that somebody's open transaction claims is waited for, when it is the leader who waits.
 KEY_SECONDS = 0.3
 
+#: Up to so many groups of jobs to which the same happens are told apart by a number.
+FEW_GROUPS = 8
+
 Sql = Mapping[str, str]
 
 
@@ -120,22 +123,27 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
         groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += some
-    count, jobs, numbers, columns = _grouped(groups)
-    _check("end_jobs", count, await connection.execute(sql["end_jobs"], jobs, numbers, *columns))
+    count, values = _arranged(groups)
+    name = "end_jobs" if len(groups) <= FEW_GROUPS else "end_each"
+    _check(name, count, await connection.execute(sql[name], *values))
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     if keys:
         await connection.execute(sql["free_key"], *[list(column) for column in zip(*keys, strict=True)])
 
 
-def _grouped(groups: Mapping[Row, list[int]]) -> tuple[int, str, str, list[list[Any]]]:
-    """Return how many jobs, the jobs, to which group each belongs, and the groups by columns."""
-    jobs: list[int] = []
-    numbers: list[int] = []
-    for number, members in enumerate(groups.values(), start=1):
-        jobs += members
-        numbers += [number] * len(members)
-    columns = [list(column) for column in zip(*groups, strict=True)]
-    return len(jobs), array_of(jobs), array_of(numbers), columns
+def _arranged(groups: Mapping[Row, list[int]]) -> tuple[int, list[Any]]:
+    """Return how many jobs there are, and the arguments that say to which of them what happens.
+
+    Few groups: the jobs, to which group each belongs, and the groups by columns. Many (outcomes that all
+    differ): what belongs to each job beside it, for a database would compare every job with every group.
+    """
+    jobs = [job for members in groups.values() for job in members]
+    sizes = [len(members) for members in groups.values()]
+    if len(groups) <= FEW_GROUPS:
+        numbers = [number for number, size in enumerate(sizes, start=1) for _ in range(size)]
+        return len(jobs), [array_of(jobs), array_of(numbers), *map(list, zip(*groups, strict=True))]
+    rows = [values for values, size in zip(groups, sizes, strict=True) for _ in range(size)]
+    return len(jobs), [array_of(jobs), *map(list, zip(*rows, strict=True))]
 
 
 async def _return(connection: Connection, sql: Sql, returns: Sequence[Return]) -> None:
@@ -215,10 +223,10 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
         groups[incarnation, worker, started_at] += some
-    count, jobs, numbers, columns = _grouped(groups)
+    count, values = _arranged(groups)
     if not count:
         return []
-    rows = await connection.fetch(sql["begin_jobs"], jobs, numbers, *columns)
+    rows = await connection.fetch(sql["begin_jobs" if len(groups) <= FEW_GROUPS else "begin_each"], *values)
     if len(rows) != count:
         raise Deposed(f"{count - len(rows)} of {count} jobs that were to begin are not waiting")
     found = {row[0]: row for row in rows}

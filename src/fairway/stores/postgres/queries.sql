@@ -233,8 +233,9 @@ SELECT 1
    FOR SHARE
 
 -- name: end_jobs
--- Moves finished jobs out of the hot table. $2 says to which of the groups, given by the arrays behind it, a job
--- belongs. Touches nothing if another attempt took over.
+-- Moves finished jobs out of the hot table. $2 says to which of a few groups, given by the arrays behind it, a job
+-- belongs. Touches nothing if another attempt took over: said as a CASE, since a planner that guesses how few rows run
+-- would go through all of them instead of looking up each.
 WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest($1::text::bigint[], $2::text::integer[]) AS e (id, number)
@@ -242,7 +243,29 @@ WITH gone AS (
            $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[]
          ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, number)
       ON g.number = e.number
-   WHERE j.id = e.id AND j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1
+   WHERE j.id = e.id
+     AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
+  RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
+)
+INSERT INTO fairway.ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
+)
+SELECT * FROM gone
+
+-- name: end_each
+-- The same for jobs that have little in common: a row of the arrays is a job.
+WITH gone AS (
+  DELETE FROM fairway.job AS j
+   USING unnest(
+           $1::text::bigint[], $2::integer[], $3::text[], $4::smallint[], $5::bytea[], $6::bigint[], $7::integer[],
+           $8::integer[]
+         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes)
+   WHERE j.id = g.id
+     AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
             j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
@@ -344,14 +367,23 @@ UPDATE fairway.job AS j
  WHERE j.id = one.id AND j.attempt = one.attempt AND j.incarnation = one.incarnation AND j.state = 1
 
 -- name: begin_jobs
--- $2 says for which of the workers, given by the arrays behind it, a job begins. Returns what the attempts need.
+-- $2 says for which of a few workers, given by the arrays behind it, a job begins. Returns what the attempts need.
 UPDATE fairway.job AS j
    SET state = 1, attempt = j.attempt + 1, incarnation = w.incarnation, worker = w.worker,
        started_at = w.started_at
   FROM unnest($1::text::bigint[], $2::text::integer[]) AS b (id, number)
   JOIN unnest($3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS w (incarnation, worker, started_at, number)
     ON w.number = b.number
- WHERE j.id = b.id AND j.state = 0
+ WHERE j.id = b.id AND CASE WHEN j.state = 0 THEN true ELSE false END
+RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+
+-- name: begin_each
+-- The same for many workers: a row of the arrays is a job.
+UPDATE fairway.job AS j
+   SET state = 1, attempt = j.attempt + 1, incarnation = w.incarnation, worker = w.worker,
+       started_at = w.started_at
+  FROM unnest($1::text::bigint[], $2::text[], $3::text[], $4::bigint[]) AS w (id, incarnation, worker, started_at)
+ WHERE j.id = w.id AND CASE WHEN j.state = 0 THEN true ELSE false END
 RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
 
 -- name: save_begun
