@@ -198,10 +198,12 @@ async def test_a_new_leader_goes_on_with_a_move(api: Api, node: Node) -> None:
         body = {"jobs": [{"task": "t", "queue": "old"}] * 1000}
         ids += (await api("POST", "/v1/jobs/bulk", body))["ids"]
     begun = await api("POST", "/v1/queues/old/-/rename", {"to": "new"}, 202)
+    term = (await api("GET", "/v1/cluster"))["term"]
     node.step_down()
 
     async def is_led() -> bool:
-        return (await api.client.get(f"/v1/operations/{begun['id']}")).status_code != 503
+        led = await api.client.get(f"/v1/operations/{begun['id']}")
+        return led.status_code != 503 and (await api("GET", "/v1/cluster"))["term"] > term
 
     await eventually(is_led)
     await until_done(api, begun)
