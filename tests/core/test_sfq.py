@@ -15,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.core.disciplines.sfq import Sfq
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.events import Reported, Submitted
+from fairway.core.model import Arrival, QueueSettings, Result, Shape
+
+from .stage import COMMAND, Stage
 
 CPU, GPU = Shape("cpu"), Shape("gpu")
 S = QueueSettings
@@ -383,3 +386,19 @@ def test_what_is_given_back_for_another_discipline_is_no_credit() -> None:
     line.put("b", 100)
     line.sfq.charge("a", -3600.0)
     assert seconds_served(line, 100)["b"] == pytest.approx(50, abs=2)
+
+
+def test_jobs_that_end_together_are_charged_each_to_its_own_flow() -> None:
+    """A worker tells of several ends at once: a long job is not averaged with another flow's short one."""
+    stage = Stage()
+    stage.join("w", slots=2)
+    stage.set("q", discipline="sfq", charge="seconds")
+    for job, flow, pause in ((1, "long", 9.0), (2, "short", 1.0)):
+        stage.absorb(Submitted([Arrival(job, "q", flow, 0, COMMAND, stage.now.wall)]))
+        assert stage.begun() == [job]
+        stage.micros += int(pause * 1e6)
+    for job in range(10, 30):
+        flow = "long" if job % 2 else "short"
+        stage.absorb(Submitted([Arrival(job, "q", flow, 0, COMMAND, stage.now.wall)]))
+    stage.absorb(Reported("w", [Result(1, 1, "ok", b"1", 10.0), Result(2, 1, "ok", b"1", 1.0)], 0.5))
+    assert [stage.live[job].flow for job in stage.begun()] == ["short", "short"]

@@ -29,6 +29,7 @@ steps = st.lists(
         st.tuples(st.just("weight"), st.sampled_from(PATHS), st.sampled_from([0.5, 1.0, 2.0, 5.0])),
         st.tuples(st.just("priority"), st.sampled_from(PATHS), st.integers(-1, 1)),
         st.tuples(st.just("wait"), st.floats(0.0, 5.0)),
+        st.tuples(st.just("learn"), st.sampled_from([0.001, 0.05, 2.0])),
         st.tuples(st.just("worker"), st.sampled_from([(0,), (1,), (0, 1)])),
         st.tuples(st.just("pause"), st.sampled_from(PATHS), st.booleans()),
         st.tuples(st.just("discipline"), st.sampled_from(PATHS), st.sampled_from([None, "fifo", "priority"])),
@@ -114,6 +115,11 @@ class Comparison:
 
     def wait(self, seconds: float) -> None:
         self.tree.mono += seconds
+
+    def learn(self, seconds: float) -> None:
+        """Turns take so long for a while: what is held now counts for more, or for less, from then on."""
+        for _ in range(100):
+            self.tree.learn(seconds)
 
     def assured(self, path: str, assured: int | None) -> None:
         self.change(path, assured=assured)

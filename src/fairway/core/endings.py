@@ -55,6 +55,8 @@ def _are_alike(first: Live, live: Live) -> bool:
         and live.shape is first.shape
         and live.ledger is first.ledger is CLEAN
         and live.unique is first.unique is None
+        # Each flow pays for its own seconds: a long job is not to be averaged with another flow's short ones.
+        and (live.flow == first.flow or not live.queue.own.by_seconds)
     )
 
 
@@ -75,8 +77,8 @@ def _succeed(world: World, row: list[Live], value: bytes, seconds: float, now: M
     world.count_ended(row, seconds, size, now.mono)
     world.tree.learn(now.mono - first.begun_at)
     if first.queue.own.by_seconds:
-        for live in row:
-            world.settle_charge(live, seconds / len(row))
+        for live in row:  # those of a bundle hold their slot one after the other
+            world.settle_charge(live, seconds / len(row) if live.bundle else now.mono - live.begun_at)
     _end(world, first, jobs, State.SUCCEEDED, value, first.ledger, now)
     world.remember(jobs, first.attempt, first.incarnation)
 

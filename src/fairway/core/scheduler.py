@@ -103,10 +103,10 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
     last: tuple[object, ...] | None = None
     for arrival in arrivals:
         queue = world.tree.put(arrival, now.wall)
+        if arrival.concurrency is not None:
+            _heed(world, arrival, now)  # before its row is written, so that this is done once
         if not queue.known:
             asks.make_known(world, arrival.queue, now)
-        if arrival.concurrency is not None:
-            _heed(world, arrival, now)
         state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
         alike = (queue, state, arrival.shape)
         if alike != last:

@@ -350,8 +350,9 @@ class Tree:
             if ahead != self.ahead:
                 self.ahead = ahead
                 for queue in self.queues.values():
-                    for ring in queue.rings.values():
-                        ring.note_anew(self.mono, ahead)
+                    if queue.held:
+                        for ring in queue.rings.values():
+                            ring.note_anew(self.mono, ahead)
 
     def _weigh(self, queue: Queue, count: int, size: int) -> None:
         mono = self.mono
