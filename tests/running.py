@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parent.parent
+#: Processes run the code of this checkout, wherever the installed package points.
+CODE = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 
 
 def free_port() -> int:
@@ -38,7 +40,7 @@ class RunningNode:
         self.http = httpx.Client(base_url=self.url, timeout=30)
         self.process: subprocess.Popen[bytes] | None = None
         self._arguments = arguments
-        self._env = os.environ | {"FAIRWAY_HOME": str(folder), "PYTHONPATH": str(ROOT)} | (env or {})
+        self._env = os.environ | {"FAIRWAY_HOME": str(folder), "PYTHONPATH": CODE} | (env or {})
 
     def __enter__(self) -> RunningNode:
         self.start()

@@ -1,18 +1,15 @@
-"""Shares and turns on a real node: submitted by HTTP, run by real workers, seen in what tasks wrote down."""
+"""Turns, limits and refusals on a real node: submitted by HTTP, seen in what tasks wrote down."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import witness
+from tests.acceptance.tenants import TASK, settle, submit
 from tests.running import RunningNode
-
-TASK = "tests.faults.tasks.work"
 
 
 @pytest.fixture
@@ -21,68 +18,11 @@ def seen(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def node(tmp_path: Path, seen: Path, request: pytest.FixtureRequest) -> Iterator[RunningNode]:
-    """A node with so many slots."""
-    slots: int = getattr(request, "param", 4)
+def node(tmp_path: Path, seen: Path) -> Iterator[RunningNode]:
+    """A node with four slots."""
     env = {"FAIRWAY_TEST_WITNESS": str(seen)}
-    with RunningNode(tmp_path, "--app", "tests.faults.tasks:app", "--slots", str(slots), env=env) as node:
+    with RunningNode(tmp_path, "--app", "tests.faults.tasks:app", "--slots", "4", env=env) as node:
         yield node
-
-
-def settle(node: RunningNode, path: str, **settings: object) -> None:
-    answer = node.http.patch(f"/v1/queues/{path}", json=settings)
-    assert answer.status_code == 200, answer.text
-
-
-def submit(node: RunningNode, queue: str, count: int, seconds: float, flow: str | None = None) -> list[str]:
-    job = {"task": TASK, "args": [seconds], "queue": queue, "flow": flow}
-    ids: list[str] = []
-    while count:
-        some = min(count, 5000)
-        answer = node.http.post("/v1/jobs/bulk", json={"jobs": [job] * some})
-        assert answer.status_code == 200, answer.text
-        ids += answer.json()["ids"]
-        count -= some
-    return ids
-
-
-def warm_up(node: RunningNode) -> None:
-    """Let every slot have its process: a tenant pays for the slot also while that starts."""
-    jobs = submit(node, "warm", 16, 0.2)
-    assert all(node.job(job, wait="20s")["state"] == "succeeded" for job in jobs)
-
-
-def seconds_held(seen: Path, begins: int, names: Sequence[str], names_of: dict[str, str]) -> list[float]:
-    """Return each one's part of the slot-seconds until so many jobs had begun."""
-    lines = witness.read(seen)
-    starts = [line for line in lines if line.verb == "start" and line.job in names_of][:begins]
-    until = starts[-1].at
-    ends = {line.job: line.at for line in lines if line.verb == "end"}
-    had = Counter[str]()
-    for line in starts:
-        had[names_of[line.job]] += min(ends.get(line.job, until), until) - line.at
-    return [had[name] / sum(had.values()) for name in names]
-
-
-@pytest.mark.parametrize(
-    ("node", "begins"),
-    [pytest.param(2, 2000, marks=pytest.mark.long), (4, 2000), pytest.param(8, 2000, marks=pytest.mark.long)],
-    indirect=["node"],
-)
-def test_three_tenants_share_by_weight(node: RunningNode, seen: Path, begins: int) -> None:
-    warm_up(node)
-    begun_before = sum(line.verb == "start" for line in witness.read(seen))
-    settle(node, "tenants", paused=True)
-    names_of: dict[str, str] = {}
-    for name, weight in (("a", 1), ("b", 2), ("c", 5)):
-        settle(node, f"tenants/{name}", weight=weight)
-        ids = submit(node, f"tenants/{name}", 1500 if name == "c" else 700, 0.012)
-        names_of |= dict.fromkeys(ids, name)
-    settle(node, "tenants", paused=False)
-    while sum(line.verb == "start" for line in witness.read(seen)) < begun_before + begins:
-        time.sleep(0.1)
-    settle(node, "tenants", paused=True)
-    assert seconds_held(seen, begins, "abc", names_of) == pytest.approx([1 / 8, 2 / 8, 5 / 8], rel=0.05)
 
 
 def test_a_flood_does_not_make_another_wait(node: RunningNode, seen: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.running import ROOT, RunningNode
+from tests.running import CODE, ROOT, RunningNode
 
 PATIENCE_SECONDS = 30.0
 #: TTL 2 s, lease 4 s, beat 0.8 s.
@@ -65,7 +65,7 @@ class RunningWorker:
     def __init__(self, folder: Path, *join: str, name: str = "w", **env: str) -> None:
         self.name = name
         self.log = folder / "worker.log"
-        self._env = {**os.environ, "FAIRWAY_HOME": str(folder), "PYTHONPATH": str(ROOT), **FASTER, **env}
+        self._env = {**os.environ, "FAIRWAY_HOME": str(folder), "PYTHONPATH": CODE, **FASTER, **env}
         self._join = [part for url in join for part in ("--join", url)]
 
     def __enter__(self) -> RunningWorker:
