@@ -90,9 +90,9 @@ test-16: setup
 	@FAIRWAY_TEST_PG_BIN=$$($(BIN)/python -c 'import tests.postgres as p; print(p.find_binaries(16))') \
 	  $(BIN)/pytest -q -n 2 --session-timeout=400 tests/conformance
 
-test-faults: setup ## Run the long fault runs and the Patroni drill: about half an hour.
+test-faults: setup ## Run the long fault runs and the Patroni drill: about an hour.
 	@echo "== long fault runs"
-	@$(BIN)/pytest -q -s -m long --session-timeout=3600 tests/faults tests/acceptance
+	@$(BIN)/pytest -q -s -m long --session-timeout=7200 tests/faults tests/acceptance
 
 drill: setup ## Kill the primary of a Patroni cluster under load; ARGS="--fail-overs 5".
 	@$(BIN)/python -m tests.faults.drill $(ARGS)

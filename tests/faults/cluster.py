@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.running import ROOT, RunningNode
+from tests.running import CODE, ROOT, RunningNode
 
 TTL_SECONDS, LEASE_SECONDS = 5.0, 10.0
 ASK_SECONDS = 2.0
@@ -37,7 +37,7 @@ class RunningWorker:
         self._command = [sys.executable, "-m", "fairway", "worker", "--name", name, "--slots", str(slots)]
         self._command += ["--app", "tests.faults.tasks:app", "--data-dir", str(self.folder)]
         self._command += [word for url in join for word in ("--join", url)]
-        self._env = os.environ | env | {"FAIRWAY_TEST_WITNESS": str(self.witness), "PYTHONPATH": str(ROOT)}
+        self._env = os.environ | env | {"FAIRWAY_TEST_WITNESS": str(self.witness), "PYTHONPATH": CODE}
 
     def start(self) -> None:
         """Start the process; do not wait."""
@@ -146,9 +146,9 @@ class Cluster:
 
     def until_work_starts(self, seconds: float = 60.0) -> None:
         """Wait until code starts that had not started when this was asked."""
-        before, deadline = self._witnessed(), time.monotonic() + seconds
+        before, deadline = self.witnessed(), time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if self._witnessed() > before + WORDS:
+            if self.witnessed() > before + WORDS:
                 return
             time.sleep(0.02)
         raise AssertionError(f"nothing starts for {seconds:g} s\n{self.said()}")
@@ -185,6 +185,10 @@ class Cluster:
         """Return the witness file of every worker there was."""
         return {worker.name: worker.witness for worker in [*self.workers, *self.gone]}
 
+    def witnessed(self) -> int:
+        """Return how many bytes the witnesses have written."""
+        return sum(path.stat().st_size for path in self.witnesses().values() if path.exists())
+
     def said(self) -> str:
         """Return the last lines of every log."""
         logs = [node.log for node in self.nodes] + [worker.log for worker in self.workers]
@@ -196,10 +200,6 @@ class Cluster:
         folder = self.folder / name
         folder.mkdir(parents=True)
         return RunningNode(folder, "--name", name, "--no-worker", env=self._env, address=address)
-
-    def _witnessed(self) -> int:
-        """Return how much the witnesses have written."""
-        return sum(path.stat().st_size for path in self.witnesses().values() if path.exists())
 
     def _processes(self) -> Iterator[psutil.Process]:
         """Yield what lives, frozen or not."""
