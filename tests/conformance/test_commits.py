@@ -309,3 +309,16 @@ async def test_a_big_commit_of_ends_and_begins_is_right_for_every_job(stage: Sta
     ended = await stage.store.find_jobs(first)
     assert {job.id: job.outcome for job in ended} == {job: str(job).encode() for job in first}
     assert {live.begun.job for live in await stage.store.live_attempts()} == set(second)
+
+
+async def test_runs_of_ids_and_single_ones_end_and_begin_alike(stage: Stage) -> None:
+    numbers = [*range(1, 121), *range(200, 205), *range(300, 360)]
+    await stage.submit(*(new_job(number) for number in numbers))
+    receipt = await stage.commit(begins=[Begin(numbers[::-1], "w1-a", "w1", NOW)])
+    assert [begun.job for begun in receipt.begun] == numbers[::-1]
+    with pytest.raises(Deposed):  # one of the run has not begun a second time
+        await stage.commit(ends=[an_end(1)._replace(jobs=numbers, attempt=2)])
+    await stage.commit(ends=[an_end(1)._replace(jobs=numbers[10:])])
+    assert {live.begun.job for live in await stage.store.live_attempts()} == set(numbers[:10])
+    with pytest.raises(Deposed):  # none of them waits
+        await stage.commit(begins=[Begin(range(1, 61), "w1-a", "w1", NOW)])

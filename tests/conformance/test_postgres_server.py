@@ -408,6 +408,7 @@ async def test_a_new_leader_finds_all_that_runs_and_nothing_else(stage: Stage, d
 # --- plans -----------------------------------------------------------------------------------------------
 BY_KEY = (
     "find_taken_ids", "submit_at_once", "begin_at_once", "begin_first_at_once", "end_jobs", "begin_jobs",
+    "end_each", "begin_each", "end_run", "begin_run",
     "return_jobs", "flag_jobs", "find_jobs", "first_arrivals", "next_arrivals", "waiting_jobs",
     "live_attempts", "begun_again", "still_running", "find_waiting",
 )  # fmt: skip
@@ -427,6 +428,24 @@ async def test_a_plan_made_while_the_table_was_empty_goes_by_the_key(stage: Stag
         await connection.execute("DEALLOCATE kept")
     assert "Seq Scan on job" not in plan and "Seq Scan on ended" not in plan, plan
     assert "Hash" not in plan.replace("HashAggregate", ""), plan
+
+
+@pytest.mark.parametrize("name", ["end_jobs", "end_each", "begin_jobs", "begin_each"])
+async def test_few_that_run_are_not_gone_through_for_each_that_ends(stage: Stage, name: str) -> None:
+    """A planner that knows how few rows run is tempted to compare all of those with all that is asked for."""
+    store = stage.store
+    assert isinstance(store, PostgresStore)
+    await stage.submit(*(new_job(number) for number in range(1, 601)))
+    await stage.begin(1, 2)
+    text = queries_of("fairway")[name]
+    count = max(map(int, re.findall(r"\$(\d+)", text)))
+    many = "'{1,2,3}', '{1,1,1}'" if "jobs" in name else "'{1,2,3}', NULL"
+    async with store._urgent.writing() as connection:
+        await connection.execute(f"ANALYZE fairway.job; PREPARE kept AS {text}")
+        values = ", ".join([many, *["NULL"] * (count - 2)])
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE kept({values})"))
+        await connection.execute("DEALLOCATE kept")
+    assert re.search(r"job_pkey on job j.*\n\s*Index Cond: \(+id", plan), plan
 
 
 async def test_first_begins_go_the_short_way_and_later_ones_the_long_way(stage: Stage) -> None:

@@ -19,6 +19,7 @@ from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.runs import Run, split_runs
 from fairway.stores.postgres.sql import array_of, inlined
 from fairway.stores.rows import (
     CODES,
@@ -123,12 +124,29 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
         groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += some
-    count, values = _arranged(groups)
-    name = "end_jobs" if len(groups) <= FEW_GROUPS else "end_each"
-    _check(name, count, await connection.execute(sql[name], *values))
+    runs, rest = _with_runs(groups)
+    for (first, last), values in runs:
+        status = await connection.execute(sql["end_run"], first, last, *values)
+        _check("end_run", last - first + 1, status)
+    if rest:
+        name = "end_jobs" if len(rest) <= FEW_GROUPS else "end_each"
+        count, arguments = _arranged(rest)
+        _check(name, count, await connection.execute(sql[name], *arguments))
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     if keys:
         await connection.execute(sql["free_key"], *[list(column) for column in zip(*keys, strict=True)])
+
+
+def _with_runs(groups: Mapping[Row, list[int]]) -> tuple[list[tuple[Run, Row]], dict[Row, list[int]]]:
+    """Return the long runs of ids in groups of jobs, and the groups of what is left."""
+    runs: list[tuple[Run, Row]] = []
+    rest: dict[Row, list[int]] = {}
+    for values, members in groups.items():
+        found, others = split_runs(members)
+        runs += [(run, values) for run in found]
+        if others:
+            rest[values] = others
+    return runs, rest
 
 
 def _arranged(groups: Mapping[Row, list[int]]) -> tuple[int, list[Any]]:
@@ -223,10 +241,14 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
         groups[incarnation, worker, started_at] += some
-    count, values = _arranged(groups)
-    if not count:
-        return []
-    rows = await connection.fetch(sql["begin_jobs" if len(groups) <= FEW_GROUPS else "begin_each"], *values)
+    runs, rest = _with_runs(groups)
+    rows: list[Row] = []
+    for (first, last), values in runs:
+        rows += await connection.fetch(sql["begin_run"], first, last, *values)
+    if rest:
+        name = "begin_jobs" if len(rest) <= FEW_GROUPS else "begin_each"
+        rows += await connection.fetch(sql[name], *_arranged(rest)[1])
+    count = sum(map(len, groups.values()))
     if len(rows) != count:
         raise Deposed(f"{count - len(rows)} of {count} jobs that were to begin are not waiting")
     found = {row[0]: row for row in rows}

@@ -277,6 +277,22 @@ INSERT INTO fairway.ended (
 )
 SELECT * FROM gone
 
+-- name: end_run
+-- The same for jobs with ids that follow each other, to which all the same happens.
+WITH gone AS (
+  DELETE FROM fairway.job AS j
+   WHERE j.id BETWEEN $1::bigint AND $2::bigint AND j.attempt = $3::integer AND j.incarnation = $4::text AND j.state = 1
+  RETURNING j.id, $5::smallint, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, j.attempt, $8::integer, $9::integer, j.losses, j.generation, j.incarnation, j.worker,
+            j.started_at, $7::bigint, j.rules, j.unique_key, $6::bytea, j.payload, j.extras
+)
+INSERT INTO fairway.ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras
+)
+SELECT * FROM gone
+
 -- name: free_key
 DELETE FROM fairway.claim AS c
  USING unnest($1::text[], $2::text[], $3::bigint[]) AS one (scope, key, job)
@@ -384,6 +400,13 @@ UPDATE fairway.job AS j
        started_at = w.started_at
   FROM unnest($1::text::bigint[], $2::text[], $3::text[], $4::bigint[]) AS w (id, incarnation, worker, started_at)
  WHERE j.id = w.id AND CASE WHEN j.state = 0 THEN true ELSE false END
+RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+
+-- name: begin_run
+-- The same for jobs with ids that follow each other.
+UPDATE fairway.job AS j
+   SET state = 1, attempt = j.attempt + 1, incarnation = $3::text, worker = $4::text, started_at = $5::bigint
+ WHERE j.id BETWEEN $1::bigint AND $2::bigint AND j.state = 0
 RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
 
 -- name: save_begun
