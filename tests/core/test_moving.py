@@ -155,6 +155,24 @@ def test_a_rename_takes_settings_and_attempts_along_and_jobs_in_pages() -> None:
     assert [begin.queue for begin in plan.batch.begins] == ["new/x/a"]
 
 
+def test_a_branch_that_is_closed_keeps_its_disciplines() -> None:
+    """A new one would have to be filled with all that waits, which nobody has the time for."""
+    stage = Stage()
+    set_by(stage, "old", "ann", discipline="sfq", limit=2)
+    set_by(stage, "old/a", "ann", discipline="fifo", weight=2.0)
+    stage.submit(1, queue="old/a")
+    stage.submit(2, queue="old")
+    stage.step()
+    before = {path: stage.core.world.tree.queues[path].own for path in ("old", "old/a")}
+    move(stage, "old", "new")
+    assert {path: stage.core.world.tree.queues[path].own for path in before} == before
+    assert stage.core.world.tree.queues["old"].settings.limit is None
+    page(stage, "old", 1, 2)
+    plan = over(stage, "old")
+    assert plan.replies == [Reply("over", True)]
+    assert [path for path, *_ in changes(plan)] == ["old"]
+
+
 def test_nothing_begins_in_a_branch_that_is_being_moved() -> None:
     stage = Stage()
     stage.submit(1, 2, queue="old")

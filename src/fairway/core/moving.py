@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fairway.core import asks
 from fairway.core.events import MoveAsked, MoveOverAsked, PageAsked
@@ -117,20 +118,26 @@ def _close(world: World, source: Queue, ask: MoveAsked, now: Moment) -> Reply:
     }  # fmt: skip
     for queue in list(source.subtree())[1:]:
         _strip(world, queue, now, ask.who)
-    asks.change_queue(world, source, QueueSettings(paused=True, moving=moving), now, ask.who)
+    closed = replace(_closed(source.settings), paused=True, moving=moving)
+    asks.change_queue(world, source, closed, now, ask.who)
     world.plan.batch.news.append(News("queue.moving", now.wall, queue=ask.path, detail=moving))
     return Reply(ask.ticket, ask.operation)
 
 
 def _strip(world: World, queue: Queue, now: Moment, who: str) -> None:
     """Take a queue's settings and its row away; what it holds is on its way out."""
-    if queue.settings != QueueSettings():
-        change = QueueChange(queue.path, now.wall, who, asks.stored(queue), None)
-        world.plan.batch.changes.append(change)
-        world.tree.set(queue, QueueSettings(), now.wall)
     if queue.known:
+        if queue.settings != QueueSettings():
+            change = QueueChange(queue.path, now.wall, who, asks.stored(queue), None)
+            world.plan.batch.changes.append(change)
         world.plan.batch.queues.append(SaveQueue(queue.path, None, now.wall))
         queue.known = False
+    world.tree.set(queue, _closed(queue.settings), now.wall)
+
+
+def _closed(settings: QueueSettings) -> QueueSettings:
+    """Return what is left of a queue's settings: its discipline, since a new one would have to be filled."""
+    return settings.below(QueueSettings())
 
 
 def redirected(world: World, arrivals: Sequence[Arrival]) -> Sequence[Arrival]:

@@ -91,9 +91,13 @@ def _known(world: World, arrival: Arrival) -> bool:
     """A job may be seen twice while a new leader loads: in its arrival and in its row."""
     if arrival.job in world.live or arrival.job in world.tree.deadlines.over:
         return True
-    paths = {arrival.queue, world.tree.way_of(arrival.queue)}  # its row may have been read before it moved
-    found = [queue for path in paths if (queue := world.tree.find(path)) is not None]
-    return any(queue.own.holds(arrival) for queue in found)
+    queue = world.tree.find(arrival.queue)
+    if queue is not None and queue.own.holds(arrival):
+        return True
+    if not world.tree.moving:
+        return False
+    queue = world.tree.find(world.tree.way_of(arrival.queue))  # its row may have been read before it moved
+    return queue is not None and queue.own.holds(arrival)
 
 
 def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:

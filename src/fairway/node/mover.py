@@ -19,7 +19,7 @@ from fairway.store import Store
 
 log = logging.getLogger("fairway.mover")
 
-PAGE = 500  # jobs in one commit: a few milliseconds
+PAGE = 250  # jobs in one commit: a few milliseconds
 PAUSE_SECONDS = 0.25  # while something still runs in a branch, or the backlog is being loaded
 IDLE_SECONDS = 5.0
 ASK_SECONDS = 30.0
