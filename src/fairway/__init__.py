@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from fairway.client.app import App
+    from fairway.client.group import Group
     from fairway.client.handle import Handle
     from fairway.client.request import JobRequest
     from fairway.client.task import Task
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "FairwayError",
+    "Group",
     "Handle",
     "JobCancelled",
     "JobFailed",
@@ -43,6 +45,7 @@ __all__ = [
 
 _homes = {
     "App": "fairway.client.app",
+    "Group": "fairway.client.group",
     "Handle": "fairway.client.handle",
     "JobRequest": "fairway.client.request",
     "Task": "fairway.client.task",

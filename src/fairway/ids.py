@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from fairway.core.shown import ALPHABET, show
+from fairway.core.naming import ALPHABET, show
 
 __all__ = ["ALPHABET", "IdMaker", "find_id", "show"]
 

@@ -1,6 +1,6 @@
 """The one search grammar of lists, events, API and CLI.
 
-    state:failed queue:acme/* task:send flow:u7 tag:gpu worker:w3 error:timeout
+    state:failed queue:acme/* task:send flow:u7 group:night-7 tag:gpu worker:w3 error:timeout
     args.to:*@x.org priority:>3 age:>10m -queue:test "free text"
 
 Terms are joined by *and*; a leading `-` negates; `field:a,b` means either; `*` and `?` are globs. Parsed
@@ -33,7 +33,8 @@ MOST_VALUES = 50
 NUMBER_FIELDS = ("priority", "attempt", "tries", "crashes", "generation")
 #: What a job can be asked for, beside args.NAME and kwargs.NAME. `age` is the time since it was created.
 JOB_FIELDS = (
-    "id", "state", "queue", "task", "flow", "tag", "worker", "error", "adapter", *NUMBER_FIELDS, "age",
+    "id", "state", "queue", "task", "flow", "group", "tag", "worker", "error", "adapter", *NUMBER_FIELDS,
+    "age",
 )  # fmt: skip
 #: What an event can be asked for.
 EVENT_FIELDS = ("kind", "id", "state", "queue", "task", "worker")

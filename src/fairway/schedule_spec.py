@@ -83,6 +83,8 @@ def check_job(spec: ScheduleSpec, now: int) -> None:
             "the jobs of a schedule have a deadline counted from when they are due; write a duration",
             field="job.deadline",
         )
+    if spec.job.after:
+        raise InvalidRequest("the jobs of a schedule wait for none; leave job.after out", field="job.after")
     try:
         new_job(spec.job, 0, now)
     except CallerError as error:

@@ -38,7 +38,15 @@ class BackoffShape(TypedDict):
     max: float
 
 
-class Job(TypedDict):
+class Company(TypedDict):
+    """The group a job belongs to, and the jobs it waits for or has waited for."""
+
+    group: str | None
+    after: list[str]
+    if_failed: str
+
+
+class Job(Company):
     """A job."""
 
     id: str

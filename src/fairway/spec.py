@@ -6,13 +6,15 @@ grammar for names, one bound for sizes, one message for each mistake.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Rules
+from fairway.dependencies import MOST_AFTER, read_after
 from fairway.errors import InvalidRequest
 from fairway.names import QUEUE_PATTERN, TASK_PATTERN, check_globs, check_queue, check_task, check_text
 from fairway.store import NewJob
@@ -49,6 +51,13 @@ Globs = Annotated[list[Glob], Meta(extra_json_schema={"maxItems": 32})]
 Priority = Annotated[int, Meta(ge=-32768, le=32767)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Limit = Annotated[int, Meta(ge=0, le=1_000_000)]
+After = Annotated[
+    list[str],
+    Meta(
+        description="ids of jobs that must have ended before it begins; in a bulk also `#3`, one of the call",
+        extra_json_schema={"maxItems": MOST_AFTER},
+    ),
+]
 
 
 class Backoff(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -79,6 +88,9 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     backoff: Backoff | None = None
     concurrency: Limit | None = None
     deadline: Deadline | None = None
+    after: After = []
+    if_failed: Literal["fail", "run"] = "fail"
+    group: ShortText | None = None
 
 
 def read_spec(value: object) -> JobSpec:
@@ -86,8 +98,11 @@ def read_spec(value: object) -> JobSpec:
     return convert(value, JobSpec)
 
 
-def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
-    """Turn a spec into the row to insert, or say what is wrong with it."""
+def new_job(spec: JobSpec, job_id: int, now: int, together: Sequence[int] = ()) -> NewJob:
+    """Turn a spec into the row to insert, or say what is wrong with it.
+
+    *together* are the ids of the jobs of the same call, in their order.
+    """
     adapter, task, payload = _contents(spec)
     run_at = _run_at(spec, now)
     return NewJob(
@@ -105,7 +120,7 @@ def new_job(spec: JobSpec, job_id: int, now: int) -> NewJob:
         payload,
         None if spec.unique is None else check_text(spec.unique, "unique"),
         spec.concurrency,
-        _extras(spec, run_at, now),
+        _extras(spec, run_at, now, together),
     )
 
 
@@ -144,11 +159,16 @@ def _run_at(spec: JobSpec, now: int) -> int:
     return min(now + round(parse_duration(spec.delay) * MICRO), LATEST)
 
 
-def _extras(spec: JobSpec, run_at: int, now: int) -> Extras | None:
+def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Extras | None:
     """Return what few jobs have; None for all others."""
-    if spec.deadline is None:
+    if spec.deadline is None and not spec.after and spec.group is None:
         return None
-    return Extras(deadline=read_deadline(spec.deadline, run_at, now))
+    return Extras(
+        deadline=None if spec.deadline is None else read_deadline(spec.deadline, run_at, now),
+        after=read_after(spec.after, together),
+        if_failed=spec.if_failed,
+        group=None if spec.group is None else check_text(spec.group, "group"),
+    )
 
 
 def read_deadline(value: str | int | float, run_at: int, now: int) -> int:

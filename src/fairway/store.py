@@ -240,7 +240,12 @@ class Store(Protocol):
 
     # --- anybody ---------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
-        """Insert each submission whole, or say why not; rings the leader's doorbell."""
+        """Insert each submission whole, or say why not; rings the leader's doorbell.
+
+        A job that waits for others (`extras.after`) is inserted as blocked. Raises InvalidRequest with the
+        code `unknown_job`, nothing inserted, if it names one that is neither stored nor of its submission.
+        If one of its submission has got another id, or its key had a job already, it waits for that.
+        """
 
     async def find_job(self, job: int) -> StoredJob | None:
         """Return a job, hot or ended, read in one statement."""
@@ -365,6 +370,9 @@ class Store(Protocol):
         Looks at *most* jobs behind *after*, whatever their queue: there is no index by queue, and nobody
         should wait long for one answer.
         """
+
+    async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
+        """Return how those of *jobs* ended that have, None for those that are not there any more."""
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         """Read what running attempts need once more, to send a begin again."""

@@ -14,7 +14,7 @@ import msgspec
 from fairway.core.demand import Demand as DemandValue
 from fairway.core.eta import Eta
 from fairway.core.lifecycle import ENDED, State
-from fairway.core.model import Timers
+from fairway.core.model import Extras, Timers
 from fairway.core.numbers import Figures as FiguresValue
 from fairway.core.plan import QueueChange as ChangeRecord
 from fairway.desk import ClusterView, MoveView, QueueView, ScheduleView, Standing, WorkerView
@@ -23,6 +23,7 @@ from fairway.shapes import (
     BackoffShape,
     Changed,
     Cluster,
+    Company,
     Demand,
     Difference,
     EtaShape,
@@ -65,6 +66,7 @@ def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
         "work": contents.work,
         "tags": list(job.tags),
         "unique": job.unique,
+        **_company(job.extras),
         "run_at": show_time(job.run_at),
         "deadline": None if job.extras is None else _time(job.extras.deadline),
         "attempt": job.attempt,
@@ -95,7 +97,7 @@ def accepted_job(job: NewJob) -> StoredJob:
         queue=job.queue,
         flow=job.flow,
         priority=job.priority,
-        state=State.QUEUED,
+        state=State.BLOCKED if job.extras is not None and job.extras.after else State.QUEUED,
         delivery=job.delivery,
         adapter=job.adapter,
         task=job.task,
@@ -318,6 +320,14 @@ class _Contents(msgspec.Struct):
     args: msgspec.Raw = msgspec.Raw(b"null")
     kwargs: msgspec.Raw = msgspec.Raw(b"null")
     work: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _company(extras: Extras | None) -> Company:
+    """Say which jobs it came after, and with which it belongs together."""
+    if extras is None:
+        return {"group": None, "after": [], "if_failed": "fail"}
+    after = [show(one) for one in extras.after]
+    return {"group": extras.group, "after": after, "if_failed": extras.if_failed}
 
 
 def _state(job: StoredJob, now: int) -> str:

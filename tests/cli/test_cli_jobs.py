@@ -34,6 +34,14 @@ def test_show_says_first_why_a_job_waits(node: StandIn) -> None:
     assert "position  2 due jobs ahead of it" in lines
 
 
+def test_show_names_the_group_and_the_jobs_it_comes_after(node: StandIn) -> None:
+    after = [f"012345678900{number}" for number in range(7)]
+    node.answer(f"GET /v1/jobs/{ID}", job(state="blocked", group="night-7", after=after, if_failed="run"))
+    lines = node.run("jobs", "show", ID).stdout.splitlines()
+    assert "group     night-7" in lines
+    assert f"after     {', '.join(after[:5])} and 2 more, however they end" in lines
+
+
 def test_show_says_when_a_job_will_start(node: StandIn) -> None:
     long_ago = "2020-01-01T00:00:00Z"
     eta = {"starts_at": long_ago, "p50": [long_ago] * 2, "p90": [long_ago] * 2, "basis": "2 ahead of it"}
@@ -201,7 +209,8 @@ def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:
     node.answer("POST /v1/jobs", job(), status=201)
     options = "--queue acme/emails --flow u7 --priority 3 --delay 5m --attempts 2 --timeout 30s --tag gpu*"
     more = "--unique k --delivery at_least_once --concurrency 1 --deadline 1h -- sh -c --json"
-    result = node.run("submit", *options.split(), *more.split())
+    company = f"--after {ID} --after 0123456789abc --if-failed run --group night-7"
+    result = node.run("submit", *options.split(), *company.split(), *more.split())
     assert (result.exit_code, result.stdout) == (0, f"{ID}\n")
     assert node.asked[0].body == {
         "queue": "acme/emails",
@@ -215,6 +224,9 @@ def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:
         "delivery": "at_least_once",
         "concurrency": 1,
         "deadline": 3600.0,
+        "after": [ID, "0123456789abc"],
+        "if_failed": "run",
+        "group": "night-7",
         "work": {"adapter": "command", "run": [["sh", "-c", "--json"]]},
     }
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import fairway
 
 EXPORTS = {
-    "App", "Task", "Handle", "JobRequest", "JobFailed", "JobCancelled", "JobUnknown", "PermanentFailure",
-    "RetryAfter", "current", "FairwayError", "__version__",
+    "App", "Task", "Handle", "Group", "JobRequest", "JobFailed", "JobCancelled", "JobUnknown",
+    "PermanentFailure", "RetryAfter", "current", "FairwayError", "__version__",
 }  # fmt: skip
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "python.md"
 

@@ -40,11 +40,12 @@ async def test_extras_come_back_from_every_read(stage: Stage, by_leader: bool) -
 async def test_a_blocked_job_is_loaded_and_found_but_cannot_begin(stage: Stage) -> None:
     store = stage.store
     needs = replace(EXTRAS, after=(1, 2))
+    await stage.run(new_job(1), new_job(2))
     await store.submit([Submission([new_job(7, extras=needs)])], NOW)
     [taken] = await store.take_arrivals(0)
-    assert taken.job.extras == needs
+    assert taken.job.extras == needs and taken.job.blocked
     [page] = [page async for page in store.waiting_jobs()]
-    assert page[0].job.extras == needs
+    assert page[0].job.extras == needs and page[0].job.blocked
     found = await store.find_job(7)
     assert found is not None and found.state is State.BLOCKED
     for state, ids in (("blocked", [7]), ("waiting", [7]), ("queued", []), ("scheduled", [])):

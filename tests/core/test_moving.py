@@ -9,6 +9,7 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.explain import explain
+from fairway.core.model import Extras
 from fairway.core.plan import Plan, Reply
 
 from .stage import Stage
@@ -318,3 +319,35 @@ def test_a_new_leader_goes_on_where_the_old_one_died() -> None:
     assert over(heir, "old").replies == [Reply("over", True)]
     heir.join("w", 3)
     assert sorted(heir.begun()) == [1, 2, 3]
+
+
+def test_a_job_that_waits_for_others_goes_along_and_is_released_there() -> None:
+    stage = Stage()
+    stage.join("w", 1)
+    stage.submit(1, queue="elsewhere")
+    stage.step()
+    arrival = stage.arrivals[1]._replace(job=2, queue="old", extras=Extras(after=(1,)), blocked=True)
+    stage.arrivals[2] = arrival
+    stage.absorb(happened.TakenIn([arrival], [2], {}))
+    stage.step()
+    move(stage, "old", "new")
+    assert over(stage, "old").replies == [Reply("over", False)]
+    assert moves(page(stage, "old", 2)) == [([2], "new")]
+    assert moves(page(stage, "old", 2)) == []
+    assert over(stage, "old").replies == [Reply("over", True)]
+    assert queues(stage)["new"] == (0, 0)
+    stage.finish(1)
+    [released] = stage.step().batch.unblocks
+    assert released.job == 2
+    assert queues(stage)["new"] in {(1, 0), (0, 1)}
+
+
+def test_one_that_comes_to_wait_for_others_in_a_closed_branch_waits_where_that_goes() -> None:
+    stage = Stage()
+    stage.submit(1, queue="old")
+    stage.step()
+    move(stage, "old", "new")
+    arrival = stage.arrivals[1]._replace(job=2, extras=Extras(after=(1,)), blocked=True)
+    stage.absorb(happened.TakenIn([arrival], [2], {}))
+    assert moves(stage.step()) == [([2], "new")]
+    assert stage.core.world.blocked[2].arrival.queue == "new"

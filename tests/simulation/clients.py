@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,9 @@ class Wish:
     fate: tuple[str, ...]
     seconds: float
     patience: float | None  # seconds after its time by which it must have begun
+    after: tuple[int, ...] = ()  # jobs it waits for
+    after_own: int = 0  # and how many of those before it in its own call
+    if_failed: str = "fail"
 
 
 class Clients:
@@ -71,12 +74,12 @@ class Clients:
     def call(self) -> None:
         """Submit one job, or a few in one call."""
         count = 1 if self.world.chance(0.8) else self.world.random.randint(2, 4)
-        wishes = [self._wish() for _ in range(count)]
+        wishes = [self._wish(number) for number in range(count)]
         key = f"k{self._wishes}"
         self.pending.add(key)
         self._try(key, wishes)
 
-    def _wish(self) -> Wish:
+    def _wish(self, before: int) -> Wish:
         random, world = self.world.random, self.world
         self._wishes += 1
         once = world.chance(0.25)
@@ -103,15 +106,24 @@ class Clients:
             fate=fate,
             seconds=world.between(0.001, 0.004) if task == "quick" else world.between(0.05, 2.0),
             patience=world.between(0.001, 8.0) if world.chance(0.15) else None,
+            after=self._others() if world.chance(0.2) else (),
+            after_own=random.randint(0, before) if world.chance(0.5) else 0,
+            if_failed=random.choice(("fail", "run")),
         )
         self.simulation.wishes[wish.token] = wish
         return wish
+
+    def _others(self) -> tuple[int, ...]:
+        """Return a few jobs that somebody may wait for; the younger ones have often not ended yet."""
+        known = list(self.simulation.store.tables.jobs)
+        youngest = known[-6:] if self.world.chance(0.7) else known
+        return tuple(self.world.random.sample(youngest, min(len(youngest), self.world.random.randint(1, 3))))
 
     def _try(self, key: str, wishes: list[Wish]) -> None:
         """Send the call once more, by the leader or by another node, under the same key."""
         if key not in self.pending:
             return
-        submission = Submission([self._new_job(wish) for wish in wishes], self._request(key))
+        submission = Submission(self._new_jobs(wishes), self._request(key))
         deaf = self.world.chance(self.simulation.rate("impatience"))
         leader = self.simulation.reachable_leader()
         again = [True]  # one more try per try, whether the answer or the patience comes first
@@ -127,7 +139,8 @@ class Clients:
                 self._answered(key, accepted[0])
 
         self.world.after(PATIENCE, retry)
-        if leader is not None and self.world.chance(0.6):
+        waits = any(job.extras and job.extras.after for job in submission.jobs)  # then the store is asked
+        if leader is not None and not waits and self.world.chance(0.6):
             leader.submit(Submit([submission], answer))
         elif not self.simulation.store_down():
             answer(self.simulation.witness.submitted([submission], self.world.wall))
@@ -140,6 +153,17 @@ class Clients:
         self.world.note(f"client {key} has {accepted.ids}")
         self.simulation.witness.answered(key, accepted.ids)
         self.pending.discard(key)
+
+    def _new_jobs(self, wishes: list[Wish]) -> list[NewJob]:
+        jobs: list[NewJob] = []
+        for wish in wishes:
+            job = self._new_job(wish)
+            after = (*wish.after, *(one.id for one in jobs[: wish.after_own]))
+            if after:
+                extras = replace(job.extras or Extras(), after=after, if_failed=wish.if_failed)
+                job = job._replace(extras=extras)
+            jobs.append(job)
+        return jobs
 
     def _new_job(self, wish: Wish) -> NewJob:
         self._ids += 1
@@ -195,7 +219,8 @@ class Clients:
             leader.ask_people(found.id, ask, lambda done: None)
 
     def _edit(self) -> None:
-        found, leader = self._pick(lambda row: row.state is State.QUEUED), self.simulation.reachable_leader()
+        found = self._pick(lambda row: row.state in (State.QUEUED, State.BLOCKED))
+        leader = self.simulation.reachable_leader()
         if found is None or leader is None:
             return
         random = self.world.random
@@ -271,6 +296,18 @@ class Clients:
             self._insist(partial(_open_queue, path))
         for worker in self.simulation.workers:
             self._insist(partial(_free_worker, worker.name))
+        self._resolve_awaited()
+
+    def _resolve_awaited(self) -> None:
+        """Say how unknown jobs went for which others wait, as long as there are any."""
+        jobs, leader = self.simulation.store.tables.jobs, self.simulation.reachable_leader()
+        blocked = [job for job in jobs.values() if job.state is State.BLOCKED]
+        for job in blocked if leader is not None else ():
+            for name in job.extras.after if job.extras else ():
+                if jobs[name].state is State.UNKNOWN:
+                    ask = happened.ResolveAsked(name, State.SUCCEEDED, b"null")
+                    leader.ask_people(name, ask, lambda done: None)
+        self.world.after(2.0, self._resolve_awaited)
 
     def _open_all(self) -> None:
         """Open every queue there is, now and then: a rename under way may bring others with it."""

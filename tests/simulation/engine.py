@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway.core import events as happened
-from fairway.core.model import Moment
+from fairway.core.lifecycle import State
+from fairway.core.model import Arrival, Moment
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.errors import Deposed
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.engine import arrival_of, arrival_of_stored
-from fairway.store import Accepted, Receipt, Submission, Taken
+from fairway.store import Accepted, Receipt, Submission
 from fairway.wire import messages as wire
 
 from .links import Link
@@ -281,6 +282,8 @@ class Leader:
             send_begins(self._wires(), self.core.world, receipt.begun, plan.bundles, self.term)
         for job in receipt.revived:
             self.core.absorb(happened.Revived(arrival_of_stored(job)), now)
+        for job in receipt.resolved:
+            self.put(happened.Resolved(job.id, job.state))
         send_rest(self._wires(), plan, self.term)
 
     def _tell(self, plan: Plan, submits: Sequence[Submit], receipt: Receipt) -> None:
@@ -324,13 +327,20 @@ class Leader:
         taken = self.store.read_arrivals(self._arrivals_seen)
         if taken:
             self._arrivals_seen = taken[-1].number
-            self.core.absorb(_taken_in(taken), self.world.now())
+            jobs = [row.job for row in taken]
+            event = happened.TakenIn(jobs, [row.number for row in taken], self._endings(jobs))
+            self.core.absorb(event, self.world.now())
 
     def _load_backlog(self) -> None:
         if self._loading:
             self._loading = False
             for page in self.store.read_waiting():
-                self.core.absorb(happened.Loaded([row.job for row in page]), self.world.now())
+                jobs = [row.job for row in page]
+                self.core.absorb(happened.Loaded(jobs, self._endings(jobs)), self.world.now())
+
+    def _endings(self, jobs: Sequence[Arrival]) -> dict[int, State | None]:
+        named = {name for job in jobs if job.blocked and job.extras for name in job.extras.after}
+        return self.store.read_endings(sorted(named))
 
     def _drive_moves(self) -> None:
         """Move branches as the node's mover does: page by page, one after the other."""
@@ -366,10 +376,6 @@ class Leader:
                 link.worker.spec(), hello.holds, hello.results, hello.predecessor, luck, {}
             )
         )  # fmt: skip
-
-
-def _taken_in(taken: Sequence[Taken]) -> happened.TakenIn:
-    return happened.TakenIn([row.job for row in taken], [row.number for row in taken])
 
 
 def _answer(replies: Sequence[Reply]) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import endings, fleet, retries, scheduler
+from fairway.core import blocked, endings, fleet, retries, scheduler
 from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
@@ -321,6 +321,35 @@ def move_forgets_the_row() -> Any:
     return patched((writing, "_move", move))
 
 
+def ended_before_is_not_heard() -> Any:
+    """A job that waits for others is not told which of them had ended when it came."""
+
+    def hear(world: World, ended: Any, now: Moment) -> None:
+        return None
+
+    return patched((blocked, "hear", hear))
+
+
+def unknown_counts_as_ended() -> Any:
+    """Whoever waits for a job of which nobody knows how it went goes on as if all were well."""
+    real = blocked._over
+
+    def over(world: World, jobs: Any, state: State | None, now: Moment) -> None:
+        real(world, jobs, State.SUCCEEDED if state is State.UNKNOWN else state, now)
+
+    return patched((blocked, "_over", over))
+
+
+def doom_goes_no_further() -> Any:
+    """Those who wait for a job that never began, and never will, do not hear of it."""
+
+    def settle(world: World, now: Moment) -> None:
+        for end in world.plan.batch.ends:
+            blocked._over(world, end.jobs, State(end.state), now)
+
+    return patched((blocked, "settle", settle))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -339,10 +368,13 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "renewal by worker instead of attempt": (renewal_by_worker, ("invariant 8",)),
     "message to a name instead of an incarnation": (message_to_a_name, ("invariant 4", "invariant 19")),
     "late result changes what has ended": (late_result_changes_what_has_ended, ("invariant 9",)),
-    "late result is ignored": (late_result_is_ignored, ("guard of resolve",)),
+    "late result is ignored": (late_result_is_ignored, ("guard of resolve", "invariant 8")),
     "commit without term": (commit_without_term, ("invariant 16", "invariant 4")),
     "stranger left standing": (stranger_left_standing, ("invariant 8",)),
     "move forgets the row": (move_forgets_the_row, ("invariant 18", "invariant 4")),
+    "ended before is not heard": (ended_before_is_not_heard, ("invariant 8",)),
+    "unknown counts as ended": (unknown_counts_as_ended, ("invariant 21",)),
+    "doom goes no further": (doom_goes_no_further, ("invariant 8",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
     "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),

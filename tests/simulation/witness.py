@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Moment
-from fairway.core.plan import End, Event, Plan, Return
+from fairway.core.plan import Drop, End, Event, Plan, Return
 from fairway.errors import Deposed
 from fairway.store import Accepted, Receipt, StoredJob, Submission
 from fairway.stores.memory import MemoryStore
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .world import World
 
 Key = tuple[int, int]
+
+FAILURES = {State.FAILED, State.CANCELLED}
+KNOWN_ENDS = FAILURES | {State.SUCCEEDED}
 
 
 class Violation(AssertionError):
@@ -77,6 +80,7 @@ class Witness:
         self.cancelled: set[tuple[int, int]] = set()  # (job, generation) whose cancel was answered
         self.accepted: set[int] = set()
         self.told_events: Counter[tuple[str, int]] = Counter()
+        self.ended_as: dict[int, set[State]] = {}  # all the ways in which a job has ended so far
 
     # --- 1, 12, 19: clients -----------------------------------------------------------------------------
     def answered(self, key: str, ids: Sequence[int]) -> None:
@@ -156,6 +160,8 @@ class Witness:
         before = self._look(self._touched(plan, submissions))
         self._check_ends(leader.term, plan, before, now.mono)
         self._check_begins(leader.term, plan, receipt, now)
+        for drop in plan.batch.drops:
+            self._check_doomed(drop)
         self._check_events(plan, receipt)
         for job in receipt.revived:
             self.require(
@@ -197,7 +203,10 @@ class Witness:
 
     def _touched(self, plan: Plan, submissions: Sequence[Submission]) -> list[int]:
         batch = plan.batch
-        records = (batch.returns, batch.drops, batch.edits, batch.revives, batch.resolves, batch.flags)
+        records = (
+            batch.returns, batch.drops, batch.edits, batch.unblocks, batch.revives, batch.resolves,
+            batch.flags,
+        )  # fmt: skip
         touched = {one.job for kind in records for one in kind}
         touched.update(_ended(plan), (job for begin in batch.begins for job in begin.jobs))
         touched.update(job.id for one in submissions for job in one.jobs)
@@ -276,6 +285,7 @@ class Witness:
             self.require(fine, 17, f"job {one.job} begins after its cancel was answered")
             fine = row.deadline is None or now.wall < row.deadline
             self.require(fine, "deadline", f"job {one.job} begins after its deadline")
+            self._check_awaited(one.job)
             paths.update(above(row.queue))
             for other, place in self.lines.get(row.line, {}).items():
                 known = other not in self.untaken and other not in revived
@@ -292,6 +302,24 @@ class Witness:
         late = (job for job, deadline in self.deadlines.items() if deadline <= now.wall)
         overdue = next((job for job in late if job not in self.untaken), None)
         self.require(overdue is None, "deadline", f"job {overdue} still waits after its deadline")
+
+    # --- 21: a job begins after all that it waits for, and fails if one of those did ----------------------
+    def _check_awaited(self, job: int) -> None:
+        stored = self.store.tables.jobs[job]
+        if stored.extras is None or stored.generation:  # whoever tries it again does not wait again
+            return
+        for name in stored.extras.after:
+            ways = self.ended_as[name]
+            fine = State.SUCCEEDED in ways or (ways and stored.extras.if_failed == "run")
+            self.require(bool(fine), 21, f"job {job} begins, but {name}, its dependency, is {ways or None}")
+
+    def _check_doomed(self, drop: Drop) -> None:
+        if b'"reason":"dependency"' not in (drop.outcome or b""):
+            return
+        extras = self.store.tables.jobs[drop.job].extras
+        self.require(extras is not None and extras.if_failed == "fail", 21, f"job {drop.job} should not fail")
+        ways = set().union(*(self.ended_as[name] for name in extras.after)) if extras else set()
+        self.require(bool(ways & FAILURES), 21, f"job {drop.job} fails, but all it waits for went well")
 
     def _check_events(self, plan: Plan, receipt: Receipt) -> None:
         """Each commit that tells has the next number, and tells just what it did."""
@@ -319,7 +347,8 @@ class Witness:
             return
         untaken: Counter[str] = Counter()
         for job in self.untaken:
-            untaken.update(above(self.rows[job].queue))
+            if self.rows[job].state is State.QUEUED:
+                untaken.update(above(self.rows[job].queue))
         sizes: Counter[str] = Counter()
         for attempt in leader.core.world.live.values():
             for path in above(attempt.queue.path):
@@ -342,20 +371,21 @@ class Witness:
         self.rows[job] = row
         if row.state is State.RUNNING:
             self.running.update(above(row.queue))
-        elif row.state not in ENDED:
+        elif row.state is State.QUEUED:
             self.waiting.update(above(row.queue))
             self.lines.setdefault(row.line, {})[job] = row.place
-            if row.deadline is not None:
-                self.deadlines[job] = row.deadline
+        if row.state in (State.QUEUED, State.BLOCKED) and row.deadline is not None:
+            self.deadlines[job] = row.deadline
         self.open += row.state not in ENDED
+        self.ended_as.setdefault(job, set()).update({row.state} & KNOWN_ENDS)
 
     def _uncount(self, job: int, row: Row) -> None:
         if row.state is State.RUNNING:
             self.running.subtract(above(row.queue))
-        elif row.state not in ENDED:
+        elif row.state is State.QUEUED:
             self.waiting.subtract(above(row.queue))
             del self.lines[row.line][job]
-            self.deadlines.pop(job, None)
+        self.deadlines.pop(job, None)
         self.open -= row.state not in ENDED
 
     # --- the end ------------------------------------------------------------------------------------------

@@ -47,6 +47,10 @@ def submits(connection: sqlite3.Connection) -> None:
     assert_type(app.submit(plain.job("a"), connection=connection), fairway.Handle[int])
     assert_type(app.submit_many(plain.job(to) for to in "abc"), list[fairway.Handle[int]])
     assert_type(app.get("0123456789abc"), fairway.Handle[Any])
+    first = plain.submit("a")
+    assert_type(plain.options(after=[first, plain.job("b"), first.id]).job("c"), fairway.JobRequest[int])
+    assert_type(app.group([plain.job("a")], then=later.job(1.5), name="g").result(), str)
+    assert_type(app.group([plain.job("a")]).result(timeout=1), list[int])
 
 
 async def awaits() -> None:

@@ -25,6 +25,9 @@ it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may s
 submit that got no answer may be sent again with the same `Idempotency-Key`: it gives the same jobs for 24
 hours.
 
+A job may wait for others (`after`, `if_failed`); in a bulk `"#3"` names the job at that index of the call:
+see [jobs after others](../guide/dependencies.md).
+
 Every node serves every call. What only the leader knows or may change is passed on to its node; while no
 leader is reached, that is answered with `503` and `no_leader`.
 

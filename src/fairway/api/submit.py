@@ -14,6 +14,7 @@ from fairway.api.body import MOST_BULK_BYTES
 from fairway.api.operation import Call, Operation
 from fairway.api.relaying import pass_submit_on
 from fairway.clock import wall
+from fairway.dependencies import check_call
 from fairway.errors import CallerError, Conflict, InvalidRequest
 from fairway.ids import show
 from fairway.shapes import Ids, Job
@@ -68,9 +69,11 @@ def _new_jobs(specs: Sequence[JobSpec], ids: Sequence[int], now: int) -> list[Ne
     jobs: list[NewJob] = []
     try:
         for spec, job_id in zip(specs, ids, strict=True):
-            jobs.append(new_job(spec, job_id, now))
+            jobs.append(new_job(spec, job_id, now, ids))
     except CallerError as error:
         _name_index(error, len(jobs))
+    if any(spec.after for spec in specs):
+        check_call([job.extras.after if job.extras else () for job in jobs], ids)
     return jobs
 
 

@@ -77,6 +77,8 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("priority", job.get("priority") or None),
         ("tags", ", ".join(job.get("tags") or [])),
         ("unique", job.get("unique")),
+        ("group", job.get("group")),
+        ("after", _after(job)),
         ("delivery", str(job.get("delivery", "")).replace("_", " ")),
         ("attempt", _attempts(job)),
         ("timeout", show_seconds(job.get("timeout"))),
@@ -90,6 +92,15 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("last error", _last_error(job)),
         ("value", json.dumps(value_of(job)) if job["state"] == "succeeded" else None),
     ]
+
+
+def _after(job: Job) -> str | None:
+    """Name the jobs it waits for, or has waited for."""
+    after = job.get("after") or []
+    if not after:
+        return None
+    named = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")
+    return named + (", however they end" if job.get("if_failed") == "run" else "")
 
 
 def _position(job: Job) -> str | None:

@@ -41,6 +41,9 @@ MOST_FILE_BYTES = 16 * 1024 * 1024
 @click.option("--unique", metavar="KEY", help="While a job with this key waits or runs, you get that one.")
 @click.option("--delivery", type=click.Choice(["at_least_once", "at_most_once"]), help="After a lost worker.")
 @click.option("--concurrency", type=click.IntRange(0), help="Sets the queue's limit.")
+@click.option("--after", metavar="JOB", multiple=True, help="A job that must have ended before it begins.")
+@click.option("--if-failed", type=click.Choice(["fail", "run"]), help="What it does if one of those failed.")
+@click.option("--group", metavar="NAME", help="What it belongs to, to be found by group:NAME.")
 @click.option("--task", metavar="NAME", help="A Python task, instead of a command.")
 @click.option("--args", callback=json_list, metavar="JSON", help="The task's arguments, a JSON list.")
 @click.option("--kwargs", callback=json_object, metavar="JSON", help="Its named arguments, a JSON object.")
@@ -87,7 +90,8 @@ def spec(
     body = _read_file(file) if file else {}
     if argv:
         body["work"] = {"adapter": "command", "run": [list(argv)]}
-    chosen = {**options, "task": task, "args": args, "kwargs": kwargs, "tags": list(options["tags"]) or None}
+    lists = {name: list(options[name]) or None for name in ("tags", "after")}
+    chosen = {**options, "task": task, "args": args, "kwargs": kwargs, **lists}
     return {**body, **{name: value for name, value in chosen.items() if value is not None}}
 
 

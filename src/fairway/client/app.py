@@ -12,10 +12,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from fairway.client.group import Group, grouped
 from fairway.client.handle import Handle
 from fairway.client.options import TaskOptions, checked
 from fairway.client.request import JobRequest
 from fairway.client.task import AsyncTask, Task, name_of
+from fairway.client.together import Together
 from fairway.errors import Conflict, InvalidRequest
 from fairway.names import check_task
 from fairway.places import without_password
@@ -114,9 +116,9 @@ class App:
         if connection is not None:
             from fairway.client.transaction import submit_inside
 
-            job = submit_inside(connection, [request], self._database_given())[0]
+            job = submit_inside(connection, Together().name([request]), self._database_given())[0]
         else:
-            job = self.channel.submit([request])[0]
+            job = self.channel.submit(Together().name([request]))[0]
         return Handle(self, job, request.task)
 
     async def asubmit(self, request: JobRequest[R], *, connection: Any = None) -> Handle[R]:
@@ -124,24 +126,66 @@ class App:
         if connection is not None:
             from fairway.client.transaction import asubmit_inside
 
-            job = (await asubmit_inside(connection, [request], self._database_given()))[0]
+            named = Together().name([request])
+            job = (await asubmit_inside(connection, named, self._database_given()))[0]
         else:
-            job = (await self.channel.asubmit([request]))[0]
+            job = (await self.channel.asubmit(Together().name([request])))[0]
         return Handle(self, job, request.task)
 
     def submit_many(self, requests: Iterable[JobRequest[R]], *, batch: int = 5000) -> list[Handle[R]]:
-        """Submit many jobs, one round trip per *batch*; each batch is accepted whole or not at all."""
+        """Submit many jobs, one round trip per *batch*; each batch is accepted whole or not at all.
+
+        A request may wait for others of the same batch, or of an earlier one: `options(after=[request])`.
+        """
         handles: list[Handle[R]] = []
+        together = Together()
         for several in _batches(requests, batch):
-            handles += self._handles(several, self.channel.submit(several))
+            handles += self._handles(several, self.channel.submit(together.name(several)))
+            together.sent(several, handles)
         return handles
 
     async def asubmit_many(self, requests: Iterable[JobRequest[R]], *, batch: int = 5000) -> list[Handle[R]]:
         """Do the same without blocking the event loop."""
         handles: list[Handle[R]] = []
+        together = Together()
         for several in _batches(requests, batch):
-            handles += self._handles(several, await self.channel.asubmit(several))
+            handles += self._handles(several, await self.channel.asubmit(together.name(several)))
+            together.sent(several, handles)
         return handles
+
+    @overload
+    def group(
+        self, requests: Iterable[JobRequest[R]], then: None = None, *, name: str | None = None
+    ) -> Group[list[R]]: ...
+    @overload
+    def group(
+        self, requests: Iterable[JobRequest[Any]], then: JobRequest[R], *, name: str | None = None
+    ) -> Group[R]: ...
+    def group(
+        self, requests: Iterable[JobRequest[Any]], then: Any = None, *, name: str | None = None
+    ) -> Group[Any]:
+        """Submit jobs that belong together, all or none, and *then* one that begins when all have ended.
+
+        It begins however they ended, unless its own options say `if_failed="fail"`. *name* is what the group
+        is searched by: `group:night-7`.
+        """
+        several = grouped(requests, then, name)
+        return Group(self._handles(several, self.channel.submit(several)), then is not None, name)
+
+    @overload
+    async def agroup(
+        self, requests: Iterable[JobRequest[R]], then: None = None, *, name: str | None = None
+    ) -> Group[list[R]]: ...
+    @overload
+    async def agroup(
+        self, requests: Iterable[JobRequest[Any]], then: JobRequest[R], *, name: str | None = None
+    ) -> Group[R]: ...
+    async def agroup(
+        self, requests: Iterable[JobRequest[Any]], then: Any = None, *, name: str | None = None
+    ) -> Group[Any]:
+        """Do the same without blocking the event loop."""
+        several = grouped(requests, then, name)
+        return Group(self._handles(several, await self.channel.asubmit(several)), then is not None, name)
 
     def get(self, job: str) -> Handle[Any]:
         """Return a handle on a job by its id; raises NotFound."""

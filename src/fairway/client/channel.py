@@ -52,4 +52,6 @@ class Channel(Protocol):
 
 def first_state(request: JobRequest[Any]) -> str:
     """Return the state a job has when it was just submitted."""
+    if request.options.get("after"):
+        return "blocked"
     return "scheduled" if request.options.keys() & {"delay", "run_at"} else "queued"

@@ -59,19 +59,27 @@ class Handle(Generic[R]):
         Raises JobFailed (JobCancelled, JobUnknown) if it has none, TimeoutError when *timeout* seconds
         are over; the job itself goes on then.
         """
+        return self.wait(timeout)._value()
+
+    async def aresult(self, timeout: float | None = None) -> R:
+        """Do the same without blocking the event loop."""
+        return (await self.await_end(timeout))._value()
+
+    def wait(self, timeout: float | None = None) -> Handle[R]:
+        """Wait until the job has ended, however; raises TimeoutError when *timeout* seconds are over."""
         deadline = _Deadline(timeout)
         while not self._has_verdict():
             deadline.check(self)
             self._job = self._app.channel.get(self.id, deadline.next_wait())
-        return self._value()
+        return self
 
-    async def aresult(self, timeout: float | None = None) -> R:
+    async def await_end(self, timeout: float | None = None) -> Handle[R]:
         """Do the same without blocking the event loop."""
         deadline = _Deadline(timeout)
         while not self._has_verdict():
             deadline.check(self)
             self._job = await self._app.channel.aget(self.id, deadline.next_wait())
-        return self._value()
+        return self
 
     def cancel(self) -> Handle[R]:
         """Cancel the job: if it waits it never begins after this; if it runs it is stopped."""

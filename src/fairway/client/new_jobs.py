@@ -10,6 +10,7 @@ import msgspec
 
 from fairway.client.channel import Job, first_state
 from fairway.client.request import JobRequest
+from fairway.dependencies import check_call
 from fairway.ids import IdMaker, show
 from fairway.spec import new_job, read_spec
 from fairway.store import NewJob
@@ -25,15 +26,18 @@ def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
     """
     likenesses: dict[tuple[int, int], NewJob] = {}
     jobs = []
-    for request, number in zip(requests, IdMaker().take(len(requests), now // 1000), strict=True):
+    ids = IdMaker().take(len(requests), now // 1000)
+    for request, number in zip(requests, ids, strict=True):
         alike = (id(request.task), id(request.options))
         like = likenesses.get(alike)
         payload = b'{"args":%b,"kwargs":%b}' % (request.args, request.kwargs)
         if like is not None and _needs_no_check(payload):
             jobs.append(NewJob._make((number, *like[1:11], payload, *like[12:])))
         else:
-            likenesses[alike] = job = _new_job(request, number, now)
+            likenesses[alike] = job = _new_job(request, number, now, ids)
             jobs.append(job)
+    if any(like.extras is not None and like.extras.after for like in likenesses.values()):
+        check_call([job.extras.after if job.extras else () for job in jobs], ids)
     return jobs
 
 
@@ -55,6 +59,6 @@ def shown(requests: Sequence[JobRequest[Any]], ids: Sequence[int]) -> list[Job]:
     ]
 
 
-def _new_job(request: JobRequest[Any], number: int, now: int) -> NewJob:
+def _new_job(request: JobRequest[Any], number: int, now: int, together: Sequence[int]) -> NewJob:
     spec = read_spec(msgspec.json.decode(msgspec.json.encode(request.body())))
-    return new_job(spec, number, now)
+    return new_job(spec, number, now, together)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from fairway.client.request import JobRequest
 from fairway.errors import InvalidRequest
 from fairway.times import parse_duration, parse_time
+
+if TYPE_CHECKING:
+    from fairway.client.handle import Handle
 
 Duration = str | float | timedelta
 Time = str | datetime
@@ -47,6 +51,9 @@ class JobOptions(TaskOptions, total=False):
     at: Time  # the same as run_at
     unique: str
     concurrency: int
+    after: Sequence[Handle[Any] | JobRequest[Any] | str]  # a request: of the same call
+    if_failed: Literal["fail", "run"]
+    group: str
 
 
 def checked(options: Mapping[str, Any], known: type[TaskOptions]) -> dict[str, Any]:
@@ -84,6 +91,8 @@ def _plain(name: str, value: Any) -> Any:
         return _count(value, name)
     if name == "tags":
         return _texts(value)
+    if name == "after":
+        return _after(value)
     return _text(value, name)
 
 
@@ -128,6 +137,19 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str) or not all(isinstance(one, str) for one in value):
         raise InvalidRequest(f"tags must be a list of texts, not {value!r}", field="tags")
     return list(value)
+
+
+def _after(value: Any) -> list[Any]:
+    """Return ids, and requests as they are: they have no id before they are submitted together."""
+    given = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
+    return [_awaited(one) for one in given]
+
+
+def _awaited(value: Any) -> Any:
+    found = value if isinstance(value, str | JobRequest) else getattr(value, "id", None)
+    if not isinstance(found, str | JobRequest):
+        raise InvalidRequest(f"after takes handles, job requests and ids, not {value!r}", field="after")
+    return found
 
 
 def _text(value: Any, name: str) -> Any:

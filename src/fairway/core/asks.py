@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fairway.core import blocked
 from fairway.core.events import (
     CancelAsked,
     EditAsked,
@@ -33,7 +34,7 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
     if live is not None:
         _stop(world, live, ask.force, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
-    elif world.tree.remove(ask.job, now.wall):
+    elif _take_out(world, ask.job, now):
         outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled before it began"))
         world.plan.batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
         world.counts.cancelled += 1
@@ -41,6 +42,14 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
         world.plan.replies.append(Reply(ask.ticket, "cancelled"))
     else:
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
+
+
+def _take_out(world: World, job: Arrival, now: Moment) -> bool:
+    """Let a job wait no longer, for its turn or for others; False if it is not where the store saw it."""
+    if job.job in world.blocked:
+        blocked.forget(world, job.job)
+        return True
+    return world.tree.remove(job, now.wall)
 
 
 def give_up(world: World, job: Arrival, now: Moment) -> None:
@@ -57,12 +66,10 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
     if ask.job.job in world.live:
         error = ("running", "the job is running; cancel it, or wait until it has ended")
         world.plan.replies.append(Reply(ask.ticket, error=error))
-    elif not world.tree.remove(ask.job, now.wall):
+    elif not _move(world, ask, now):
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
     else:
         new = ask.new
-        world.forecasts.forget(new.job)
-        world.tree.put(new, now.wall)
         make_known(world, new.queue, now)
         world.plan.batch.edits.append(
             Edit(
@@ -78,8 +85,29 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
             )
         )
         state = State.SCHEDULED if new.place > now.wall else State.QUEUED
+        state = State.BLOCKED if new.job in world.blocked else state
         _tell_job(world, "job.edited", new.job, new.queue, state, new.shape.task, now)
         world.plan.replies.append(Reply(ask.ticket, "edited"))
+
+
+def _move(world: World, ask: EditAsked, now: Moment) -> bool:
+    """Put a waiting job where it shall stand, or a blocked one where it will; False if it moved meanwhile."""
+    new, waits_for_others = ask.new, world.blocked.get(ask.new.job)
+    if waits_for_others is not None:
+        before = waits_for_others.arrival
+        if before[1:6] != ask.job[1:6] or before.extras != ask.job.extras:
+            return False
+        waits_for_others.arrival = new._replace(blocked=True)
+        world.tree.deadlines.remove(new.job)
+        world.tree.deadlines.put(new)
+        return True
+    if any(one.job == new.job for one in world.plan.batch.unblocks):  # the same commit gives it a place
+        return False
+    if not world.tree.remove(ask.job, now.wall):
+        return False
+    world.forecasts.forget(new.job)
+    world.tree.put(new._replace(blocked=False), now.wall)
+    return True
 
 
 def set_queue(world: World, ask: QueueAsked, now: Moment) -> None:
@@ -175,8 +203,9 @@ def drop_queue(world: World, ask: QueueDropAsked, now: Moment) -> None:
     queue = world.tree.find(ask.path)
     if queue is None or queue.parent is None:
         reply = Reply(ask.ticket, error=("not_found", f"there is no queue '{ask.path}'"))
-    elif queue.waiting or queue.in_use or queue.children:
-        holds = f"{queue.waiting} waiting, {queue.in_use} running, {len(queue.children)} queues below"
+    elif queue.waiting or queue.in_use or queue.children or _blocked_in(world, queue):
+        holds = f"{queue.waiting} waiting, {_blocked_in(world, queue)} blocked, {queue.in_use} running, "
+        holds += f"{len(queue.children)} queues below"
         reply = Reply(ask.ticket, error=("not_empty", f"queue '{ask.path}' is not empty: {holds}"))
     elif ask.path in world.tree.moving.values() or is_moving(world, ask.path):
         reply = Reply(ask.ticket, error=_moving(ask.path))
@@ -194,6 +223,11 @@ def forget_queue(world: World, queue: Queue, now: Moment, who: str) -> None:
     world.numbers.forget(queue)
     world.plan.batch.queues.append(SaveQueue(queue.path, None, now.wall))
     world.plan.batch.news.append(News("queue.deleted", now.wall, queue=queue.path, detail={"by": who}))
+
+
+def _blocked_in(world: World, queue: Queue) -> int:
+    """Count the jobs that wait for others and will stand in this queue."""
+    return sum(one.arrival.queue == queue.path for one in world.blocked.values())
 
 
 def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:

@@ -67,7 +67,7 @@ class Forecasts:
         self._draws += 1
         job = arrivals[self._draws * 7919 % len(arrivals)]  # not always the first of a bulk, nor the last
         queue = world.tree.find(job.queue)
-        if queue is None or job.place > now.wall or job.job in world.live:
+        if queue is None or job.place > now.wall or job.job in world.live or job.blocked:
             return
         if queue.own.name == "sfq" and len(queue.own) > DEEPEST:
             return
@@ -124,7 +124,7 @@ class Forecasts:
 
 def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Eta | None:
     """Say when a waiting job will start; None if nobody can. *ahead*: how many stand before it, if known."""
-    found = expect(world, job, now, ahead)
+    found = None if job.blocked else expect(world, job, now, ahead)
     if found is None:
         return None
     # A job that is not due counts from its time; what is ahead of it now may have begun by then.

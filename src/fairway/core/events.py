@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Held, Result, Rules, WorkerSpec
 from fairway.core.plan import Begun
 
@@ -18,17 +19,24 @@ class Submitted(NamedTuple):
     arrivals: Sequence[Arrival]
 
 
+#: How jobs ended that others wait for; None: there is no such job any more. Those not named have not ended.
+Endings = Mapping[int, State | None]
+NO_ENDINGS: Endings = {}
+
+
 class TakenIn(NamedTuple):
     """Jobs that others inserted, with the numbers of their arrival rows."""
 
     arrivals: Sequence[Arrival]
     numbers: Sequence[int]
+    ended: Endings = NO_ENDINGS  # of the jobs that blocked ones of these wait for
 
 
 class Loaded(NamedTuple):
     """Jobs that waited already when this leader took over."""
 
     arrivals: Sequence[Arrival]
+    ended: Endings = NO_ENDINGS
 
 
 class Refused(NamedTuple):
@@ -157,6 +165,13 @@ class ResolveAsked(NamedTuple):
     outcome: bytes | None
 
 
+class Resolved(NamedTuple):
+    """The store took the late word on an unknown job: whoever waits for it may go on."""
+
+    job: int
+    state: State
+
+
 class QueueAsked(NamedTuple):
     """Somebody changes a queue's settings; *changes* were checked for type."""
 
@@ -222,6 +237,6 @@ class WorkerAsked(NamedTuple):
 CoreEvent = (
     Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
     | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
-    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked
+    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
     | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked
 )  # fmt: skip

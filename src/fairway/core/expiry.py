@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from fairway.core import blocked
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.model import Moment, Reason
 from fairway.core.plan import Drop, News
@@ -24,7 +25,11 @@ def expire(world: World, now: Moment) -> None:
     deadlines = world.tree.deadlines
     first = deadlines.next()
     if first is not None and first <= now.wall:
-        world.tree.give_up(deadlines.pass_by(now.wall), now.wall)
+        passed = list(deadlines.pass_by(now.wall))
+        for arrival in passed if world.blocked else ():
+            if arrival.job in world.blocked:
+                blocked.forget(world, arrival.job)
+        world.tree.give_up(passed, now.wall)
     if deadlines.over:
         _write(world, now)
 

@@ -1,16 +1,18 @@
 """Why a job waits: the first thing that stands in its way, from the outside in. Changes nothing.
 
-Its time, then its branch (paused, a full limit), then the workers (none that can), then its line, then the
-slots. So the answer names what would have to change for the job to begin.
+The jobs it waits for, its time, then its branch (paused, a full limit), then the workers (none that can),
+then its line, then the slots. So the answer names what would have to change for the job to begin.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairway.core.blocked import Blocked
 from fairway.core.disciplines.sfq import Sfq
 from fairway.core.matching import why_not
 from fairway.core.model import SLOT, Arrival, Shape
+from fairway.core.naming import show
 from fairway.core.placement import Kept
 from fairway.core.tree import Queue
 from fairway.core.world import Worker, World
@@ -32,6 +34,10 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
         return None
     if job.job in world.tree.deadlines.over:
         return Why("expired", "its deadline has passed; it is about to end as failed")
+    if job.job in world.blocked:
+        return _for_others(world.blocked[job.job])
+    if job.blocked:
+        return Why("starting", "accepted; the leader is about to take it in")
     if job.place > now:
         return Why("not_due", f"due in {show_seconds((job.place - now) / 1e6)}")
     queue = world.tree.find(job.queue)
@@ -43,7 +49,7 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
 def position(world: World, job: Arrival, now: int) -> int | None:
     """Count the due jobs ahead in the job's own queue, exact to 1,000."""
     queue = world.tree.find(job.queue)
-    if queue is None or job.place > now or job.job in world.live:
+    if queue is None or job.place > now or job.job in world.live or job.blocked:
         return None
     return min(queue.own.ahead(job, now), MOST_AHEAD)
 
@@ -60,6 +66,12 @@ def show_seconds(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def _for_others(job: Blocked) -> Why:
+    first, others = show(job.first_open()), len(job.open) - 1
+    more = "" if not others else " and 1 other" if others == 1 else f" and {others:,} others"
+    return Why("blocked", f"waits for job {first}{more} to end", first)
 
 
 def _branch(queue: Queue, mono: float) -> Why | None:

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     LOST = "lost"
     STOPPED = "stopped"
     RESOLVED = "resolved"
+    DEPENDENCY = "dependency"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ class Arrival(NamedTuple):
     place: int
     concurrency: int | None = None  # the limit its submitter wants for its queue
     extras: Extras | None = None
+    blocked: bool = False  # it waits for the jobs named in its extras
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairway.core import asks
+from fairway.core import asks, blocked
 from fairway.core.events import MoveAsked, MoveOverAsked, PageAsked
 from fairway.core.model import Arrival, Moment, QueueSettings
 from fairway.core.plan import Move, News, QueueChange, Reply, SaveQueue
@@ -114,7 +114,7 @@ def _close(world: World, source: Queue, ask: MoveAsked, now: Moment) -> Reply:
     """Let nothing begin in a branch any more, and write down where its jobs go."""
     moving = {
         "to": ask.to, "operation": ask.operation, "rename": ask.rename, "by": ask.who, "at": now.wall,
-        "jobs": source.waiting,
+        "jobs": left_in(world, source),
     }  # fmt: skip
     for queue in list(source.subtree())[1:]:
         _strip(world, queue, now, ask.who)
@@ -158,7 +158,10 @@ def move_page(world: World, ask: PageAsked, now: Moment) -> None:
     jobs: dict[str, list[int]] = defaultdict(list)
     for arrival in ask.jobs:
         path = world.tree.way_of(arrival.queue)
-        if path != arrival.queue and world.tree.remove(arrival, now.wall):
+        if arrival.job in world.blocked:
+            if blocked.go_to(world, arrival.job, path):
+                jobs[path].append(arrival.job)
+        elif path != arrival.queue and world.tree.remove(arrival, now.wall):
             world.forecasts.forget(arrival.job)
             world.tree.put(arrival._replace(queue=path), now.wall)
             jobs[path].append(arrival.job)
@@ -168,11 +171,17 @@ def move_page(world: World, ask: PageAsked, now: Moment) -> None:
     world.plan.replies.append(Reply(ask.ticket, sum(map(len, jobs.values()))))
 
 
+def left_in(world: World, source: Queue) -> int:
+    """Count what still waits in a branch, for its turn or for other jobs."""
+    held = sum(_is_below(one.arrival.queue, source.path) for one in world.blocked.values())
+    return source.waiting + held
+
+
 def end_move(world: World, ask: MoveOverAsked, now: Moment) -> None:
     """Forget a branch that was moved, if nothing is left there; say whether it was."""
     source = world.tree.find(ask.path)
     moving = source.settings.moving if source is not None else None
-    over = source is not None and moving is not None and not source.waiting and not source.in_use
+    over = source is not None and moving is not None and not left_in(world, source) and not source.in_use
     if source is not None and moving is not None and over:
         for queue in reversed(list(source.subtree())):
             if queue is not source:

@@ -93,6 +93,13 @@ class Move(NamedTuple):
     queue: str
 
 
+class Unblock(NamedTuple):
+    """blocked → waiting: all that it waited for has ended. `place` is where it stands from now on."""
+
+    job: int
+    place: int
+
+
 class Revive(NamedTuple):
     """ended → waiting with generation + 1; tries and crashes start again, the attempt number goes on."""
 
@@ -171,6 +178,7 @@ class Batch:
     ends: list[End] = field(default_factory=list)
     returns: list[Return] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    unblocks: list[Unblock] = field(default_factory=list)
     drops: list[Drop] = field(default_factory=list)
     revives: list[Revive] = field(default_factory=list)
     resolves: list[Resolve] = field(default_factory=list)
@@ -185,15 +193,15 @@ class Batch:
     def is_simple(self) -> bool:
         """Whether it only ends attempts and begins others: no job that another such batch could touch."""
         return not (
-            self.returns or self.drops or self.edits or self.revives or self.resolves or self.flags
-            or self.queues or self.taken or self.moves or self.changes
+            self.returns or self.drops or self.edits or self.unblocks or self.revives or self.resolves
+            or self.flags or self.queues or self.taken or self.moves or self.changes
         )  # fmt: skip
 
     def __bool__(self) -> bool:
         return bool(
-            self.ends or self.returns or self.drops or self.edits or self.revives or self.resolves
-            or self.flags or self.begins or self.queues or self.taken or self.news or self.moves
-            or self.changes
+            self.ends or self.returns or self.drops or self.edits or self.unblocks or self.revives
+            or self.resolves or self.flags or self.begins or self.queues or self.taken or self.news
+            or self.moves or self.changes
         )  # fmt: skip
 
 

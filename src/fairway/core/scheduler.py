@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import asks, endings, fleet, moving
+from fairway.core import asks, blocked, endings, fleet, moving
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
+from fairway.core.naming import show
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
 from fairway.core.settings import read_settings, why_refused
-from fairway.core.shown import show
 from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
@@ -43,6 +43,8 @@ class Core:
         expire(world, now)
         world.tree.pass_time(now.wall)
         world.charge_overruns(now.mono)
+        if world.awaited:
+            blocked.settle(world, now)
         fill(world, now)
         plan, world.plan = world.plan, Plan()
         plan.wake_at = _wake_at(world, now)
@@ -75,21 +77,33 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     for arrival in event.arrivals:
         if _known(world, arrival):
             _heed(world, arrival, now)
+        elif arrival.blocked:
+            _block(world, moving.redirected(world, [arrival])[0], now)
         else:
             _arrive(world, moving.redirected(world, [arrival]), now)
+    blocked.hear(world, event.ended, now)
     world.forecasts.sample(world, event.arrivals, now)
 
 
 def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
+    batch = world.plan.batch
+    decided = {drop.job for drop in batch.drops}  # when they were taken in, just now
+    decided.update(one.job for one in batch.unblocks)
     for arrival in event.arrivals:
-        if not _known(world, arrival):
+        if arrival.job in decided or _known(world, arrival):
+            continue
+        if arrival.blocked:
+            blocked.admit(world, arrival)
+        else:
             world.tree.put(arrival, now.wall)
-            asks.make_known(world, arrival.queue, now)
+        asks.make_known(world, arrival.queue, now)
+    blocked.hear(world, event.ended, now)
 
 
 def _known(world: World, arrival: Arrival) -> bool:
     """A job may be seen twice while a new leader loads: in its arrival and in its row."""
-    if arrival.job in world.live or arrival.job in world.tree.deadlines.over:
+    job = arrival.job
+    if job in world.live or job in world.blocked or job in world.tree.deadlines.over:
         return True
     queue = world.tree.find(arrival.queue)
     if queue is not None and queue.own.holds(arrival):
@@ -126,6 +140,18 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
     for queue, jobs in came:
         world.numbers.arrived(queue, len(jobs), now.mono)
     world.counts.submitted += len(arrivals)
+
+
+def _block(world: World, arrival: Arrival, now: Moment) -> None:
+    """Take in a new job that waits for others."""
+    blocked.admit(world, arrival)
+    asks.make_known(world, arrival.queue, now)
+    _heed(world, arrival, now)
+    news = News(
+        "job.submitted", now.wall, (arrival.job,), arrival.queue, State.BLOCKED, task=arrival.shape.task
+    )
+    world.plan.batch.news.append(news)
+    world.counts.submitted += 1
 
 
 def _heed(world: World, arrival: Arrival, now: Moment) -> None:
@@ -232,6 +258,10 @@ def _resolve_asked(world: World, event: happened.ResolveAsked, now: Moment) -> N
     world.plan.batch.resolves.append(Resolve(event.job, 0, "", event.state, event.outcome, now.wall))
 
 
+def _resolved(world: World, event: happened.Resolved, now: Moment) -> None:
+    blocked.hear(world, {event.job: event.state}, now)
+
+
 def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
     queue = world.tree.grow(event.path)
     queue.known = True
@@ -259,6 +289,7 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.ReviveAsked: _revive_asked,
     happened.Revived: _revived,
     happened.ResolveAsked: _resolve_asked,
+    happened.Resolved: _resolved,
     happened.QueueAsked: asks.set_queue,
     happened.QueuesAsked: asks.set_queues,
     happened.QueueDropAsked: asks.drop_queue,

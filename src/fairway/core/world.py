@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fairway.core.blocked import Blocked
 from fairway.core.estimates import Estimates
 from fairway.core.eta import Forecasts
 from fairway.core.matching import WorkerClass, class_key
@@ -132,6 +133,8 @@ class World:
     tree: Tree = field(default_factory=Tree)
     workers: dict[str, Worker] = field(default_factory=dict)  # by incarnation
     live: dict[int, Live] = field(default_factory=dict)  # by job
+    blocked: dict[int, Blocked] = field(default_factory=dict)  # jobs that wait for others
+    awaited: dict[int, set[int]] = field(default_factory=dict)  # job → those of them that wait for it
     kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
     estimates: Estimates = field(default_factory=Estimates)  # by task
     queue_estimates: Estimates = field(default_factory=Estimates)

@@ -460,22 +460,28 @@ async def _ask_leader(awaitable: Awaitable[T]) -> T:
 def _is_plain(engine: Engine, job: NewJob) -> bool:
     """Say whether a job can ride in the leader's own commit.
 
-    One that makes a queue or sets its limit must not do so before it is known to be accepted: it is inserted
-    like anybody's and taken in from the arrivals.
+    One that makes a queue or sets its limit must not do so before it is known to be accepted, and one that
+    waits for others needs the store's word on them: it is inserted like anybody's and taken in from the
+    arrivals.
     """
     world = engine.core.world
     queue = world.tree.find(job.queue)
+    if job.extras is not None and job.extras.after:
+        return False
     if queue is None or not queue.known or job.id in world.live:  # an id that was drawn twice is the store's
         return False
     return job.concurrency in (None, queue.settings.limit)
 
 
 def _check_room(tree: Tree, submissions: Sequence[Submission]) -> None:
-    """Refuse what a queue has no room for. At a node that does not lead nobody knows; there it is dropped."""
+    """Refuse what a queue has no room for. At a node that does not lead nobody knows; there it is dropped.
+
+    A blocked job stands in no line yet, and is taken whatever stands there when it is released.
+    """
     if not tree.bounded:
         return
     asked: dict[str, Counter[str | None]] = {}
-    for job in (job for each in submissions for job in each.jobs):
+    for job in (job for each in submissions for job in each.jobs if not (job.extras and job.extras.after)):
         asked.setdefault(job.queue, Counter())[job.flow] += 1
     for path, coming in asked.items():
         refusal = tree.discipline_at(path).refusal(coming)

@@ -25,6 +25,7 @@ import msgspec
 
 from fairway.clock import moment
 from fairway.core import events as happened
+from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Timers, shape_of
 from fairway.core.plan import Plan, Reply
 from fairway.core.scheduler import Core
@@ -187,9 +188,10 @@ class Engine:
 
     async def _write_act_tell(self) -> float | None:
         page = await self._read_backlog()
+        ended = await self._find_endings(page)
         await self._take_arrivals()
         if page:
-            self.core.absorb(happened.Loaded(page), moment())
+            self.core.absorb(happened.Loaded(page, ended), moment())
         work = self._plan()
         work.begin(self._commit(work, None))
         changed = False  # by what the store found: something may begin that was not planned
@@ -284,6 +286,8 @@ class Engine:
             send_begins(self.ports, self.core.world, receipt.begun, plan.bundles, self.reign.term)
         for job in receipt.revived:
             self.core.absorb(happened.Revived(arrival_of_stored(job)), now)
+        for job in receipt.resolved:  # heard behind what is taken in next: see `_find_endings`
+            self._inbox.put(happened.Resolved(job.id, job.state))
         send_rest(self.ports, plan, self.reign.term)
 
     def _act_without_commit(self, plan: Plan) -> None:
@@ -324,12 +328,18 @@ class Engine:
         if taken:
             self._arrivals_seen = taken[-1].number
             self._rung = True  # there may be more
-            self.core.absorb(
-                happened.TakenIn(
-                    [row.job for row in taken], list(dict.fromkeys(row.number for row in taken))
-                ),
-                moment(),
-            )
+            jobs, numbers = [row.job for row in taken], list(dict.fromkeys(row.number for row in taken))
+            ended = await self._find_endings(jobs)
+            self.core.absorb(happened.TakenIn(jobs, numbers, ended), moment())
+
+    async def _find_endings(self, arrivals: Sequence[Arrival]) -> dict[int, State | None]:
+        """Ask how those jobs ended, if they have, that blocked ones of these wait for.
+
+        No commit is under way when jobs are taken in, so the store knows of all the ends the core has made
+        so far; of those to come the core knows itself.
+        """
+        named = {job for one in arrivals if one.blocked and one.extras for job in one.extras.after}
+        return await self._store.ended_states(sorted(named)) if named else {}
 
     async def _read_backlog(self) -> list[Arrival]:
         """Return a page of what waited before this leader did.
@@ -405,7 +415,8 @@ def arrival_of(job: NewJob) -> Arrival:
 def arrival_of_stored(job: StoredJob) -> Arrival:
     """Return a stored job as the core sees it."""
     shape = shape_of(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, None, job.extras)
+    blocked = job.state is State.BLOCKED
+    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, None, job.extras, blocked)
 
 
 def _has_news(plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from fairway.core import events as happened
 from fairway.core.model import Arrival
+from fairway.core.moving import left_in
 from fairway.core.world import World
 from fairway.errors import FairwayError
 from fairway.node.engine import Engine
@@ -79,4 +80,4 @@ class Mover:
 
 def _waiting(world: World) -> dict[str, int]:
     """Return the branches that are being moved, with how many jobs still wait there."""
-    return {path: world.tree.queues[path].waiting for path in world.tree.moving}
+    return {path: left_in(world, world.tree.queues[path]) for path in world.tree.moving}

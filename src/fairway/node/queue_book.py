@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fairway.core.moving import left_in
 from fairway.core.settings import read_settings, show_settings
 from fairway.core.tree import moved_path
 from fairway.core.world import World
@@ -42,7 +43,7 @@ def find_under_way(world: World, operation: str) -> MoveView | None:
         queue = world.tree.queues[path]
         moving = queue.settings.moving or {}
         if moving.get("operation") == operation:
-            return _view(path, moving, None, queue.waiting, queue.in_use)
+            return _view(path, moving, None, left_in(world, queue), queue.in_use)
     return None
 
 

@@ -63,6 +63,13 @@ class TextIs:
 
 
 @dataclass(frozen=True, slots=True)
+class InGroup:
+    """The job's group is, or matches, one of these."""
+
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HasTag:
     """One of the job's tags is, or matches, one of these."""
 
@@ -99,7 +106,9 @@ class HasText:
     texts: tuple[str, ...]
 
 
-Condition = InStates | Compared | Created | TextIs | HasTag | ErrorHas | ArgumentIs | HasId | HasText
+Condition = (
+    InStates | Compared | Created | TextIs | InGroup | HasTag | ErrorHas | ArgumentIs | HasId | HasText
+)  # fmt: skip
 
 
 def read_query(query: Query, now: int) -> list[tuple[Condition, bool]]:
@@ -135,6 +144,8 @@ def _read_equal(term: Term) -> Condition:
         return HasId(tuple(number for value in patterns if (number := find_id(value)) is not None))
     if term.field in TEXTS:
         return TextIs(term.field, patterns)
+    if term.field == "group":
+        return InGroup(patterns)
     if term.field == "tag":
         return HasTag(patterns)
     if term.field == "error":

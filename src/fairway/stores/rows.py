@@ -7,13 +7,13 @@ nothing is decoded for it. Blobs are msgpack. Decoded rules and shapes are kept,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from fairway.core.lifecycle import State
+from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Extras, Rules, Shape, shape_of
 from fairway.core.plan import Begun
 from fairway.store import LiveAttempt, NewJob, StoredJob, Taken
@@ -74,10 +74,10 @@ def taken_from(rows: Iterable[Row]) -> list[Taken]:
             number,
             Arrival(
                 job, queue, flow, priority, _shape(adapter, task, tags, once), place, wanted,
-                None if extras is None else extras_from(extras),
+                None if extras is None else extras_from(extras), code == BLOCKED,
             ),
         )
-        for number, job, queue, flow, priority, adapter, task, tags, once, place, wanted, extras in rows
+        for number, job, queue, flow, priority, adapter, task, tags, once, place, wanted, extras, code in rows
     ]  # fmt: skip
 
 
@@ -150,10 +150,22 @@ def extras_text(extras: Extras | None) -> str | None:
     return None if extras is None else _write_json(extras).decode()
 
 
-@lru_cache(1024)
 def extras_from(text: str | None) -> Extras | None:
     """Read what few jobs have."""
-    return None if text is None else _read_extras(text)
+    if text is None:
+        return None
+    return _short_extras(text) if len(text) < 500 else _read_extras(text)
+
+
+@lru_cache(1024)
+def _short_extras(text: str) -> Extras:
+    return _read_extras(text)
+
+
+def endings_from(jobs: Sequence[int], rows: Iterable[Row]) -> dict[int, State | None]:
+    """Read the rows of `ended_states`: those of jobs that are there, ended or not."""
+    found = {job: STATES.get(code) for job, code in rows}
+    return {job: found.get(job) for job in jobs if job not in found or found[job] in ENDED}
 
 
 def losses_blob(losses: tuple[int, ...]) -> bytes | None:

@@ -25,6 +25,7 @@ from fairway.stores.conditions import (
     HasId,
     HasTag,
     HasText,
+    InGroup,
     InStates,
     TextIs,
     read_query,
@@ -63,6 +64,8 @@ class Dialect(ABC):
     tags: str
     #: The payload as text.
     payload: str
+    #: The group a job belongs to.
+    group: str
 
     @abstractmethod
     def glob(self, column: str, pattern: str) -> Clause:
@@ -168,6 +171,8 @@ def _clause(dialect: Dialect, table: Table, condition: Condition, now: int) -> C
             return f"created_at {op} ?", [micros]
         case TextIs(column, patterns):
             return _alike(dialect, f"coalesce({column}, '')", patterns)
+        case InGroup(patterns):
+            return _alike(dialect, f"coalesce({dialect.group}, '')", patterns)
         case HasTag(patterns):
             text, values = _alike(dialect, "tag.value", patterns)
             return f"EXISTS (SELECT 1 FROM {dialect.tags} WHERE {text})", values

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
-from fairway.errors import Conflict
-from fairway.ids import LOW_BITS
+from fairway.errors import Conflict, InvalidRequest
+from fairway.ids import LOW_BITS, show
 from fairway.store import Accepted, NewJob, Request, Submission
 from fairway.stores.rows import Row, extras_row, job_row
 from fairway.times import MICRO
@@ -65,7 +65,7 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
         expected = [job.id for job in jobs]
         accepted = yield from _find_answer(submission.request, expected, now)
         if accepted is None:
-            accepted = yield from _claim_keys(jobs, fresh)
+            accepted = yield from _accept(submission.jobs, jobs, fresh)
             if submission.request is not None and accepted.ids != expected:
                 yield Ask("save_request", (submission.request.key, pack_ids(accepted.ids)))
         result.accepted.append(accepted)
@@ -80,6 +80,46 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
         yield Put("save_extras", special)
     result.stored = {job.id for job in fresh}
     return result
+
+
+def _accept(
+    asked: Sequence[NewJob], jobs: Sequence[NewJob], fresh: list[NewJob]
+) -> Generator[Step, Sequence[Any], Accepted]:
+    """Accept the jobs of one submission, *asked* for under ids of which some may have been drawn anew."""
+    if not any(job.extras is not None and job.extras.after for job in jobs):
+        return (yield from _claim_keys(jobs, fresh))
+    named = foreign_names(asked)
+    known = {row[0] for row in (yield Ask("find_known_ids", (named,)))} if named else set()
+    check_known(named, known)
+    first = len(fresh)
+    accepted = yield from _claim_keys(jobs, fresh)
+    names = {job.id: got for job, got in zip(asked, accepted.ids, strict=True) if job.id != got}
+    fresh[first:] = [renamed(job, names) for job in fresh[first:]]
+    return accepted
+
+
+def foreign_names(jobs: Sequence[NewJob]) -> list[int]:
+    """Return the jobs that these wait for and that are not among them."""
+    named = {one for job in jobs if job.extras is not None for one in job.extras.after}
+    return sorted(named - {job.id for job in jobs})
+
+
+def check_known(named: Sequence[int], known: Collection[int]) -> None:
+    """Refuse a submission that waits for what is not there."""
+    for job in named:
+        if job not in known:
+            raise InvalidRequest(
+                f"there is no job {show(job)} to wait for (any more)", code="unknown_job", field="after"
+            )
+
+
+def renamed(job: NewJob, names: Mapping[int, int]) -> NewJob:
+    """Return a job that waits for the jobs its submission really got: their keys may have had others."""
+    extras = job.extras
+    if not names or extras is None or names.keys().isdisjoint(extras.after):
+        return job
+    after = tuple(dict.fromkeys(names.get(one, one) for one in extras.after))
+    return job._replace(extras=replace(extras, after=after))
 
 
 Ids = Generator[Step, Sequence[Any], "list[Sequence[NewJob]]"]

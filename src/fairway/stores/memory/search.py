@@ -21,6 +21,7 @@ from fairway.stores.conditions import (
     HasId,
     HasTag,
     HasText,
+    InGroup,
     InStates,
     TextIs,
     fold,
@@ -71,6 +72,8 @@ def _holds(job: StoredJob, condition: Condition) -> bool:
             return _compare[op](job.created_at, micros)
         case TextIs(column, patterns):
             return _alike(getattr(job, column) or "", patterns)
+        case InGroup(patterns):
+            return _alike((job.extras.group if job.extras else None) or "", patterns)
         case HasTag(patterns):
             return any(_alike(tag, patterns) for tag in job.tags)
         case ErrorHas(patterns):

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import suppress
 
-from fairway.core.lifecycle import State
+from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun
 from fairway.query import Query
@@ -125,11 +125,20 @@ class MemoryStore:
         ]  # fmt: skip
 
     def read_waiting(self, page: int = 10_000) -> Iterator[list[Taken]]:
-        """Yield all waiting jobs in pages by id."""
-        waiting = [self.tables.jobs[job] for job in sorted(self.tables.jobs)]
-        taken = [Taken(0, arrival_of(job)) for job in waiting if is_waiting(job)]
-        for first in range(0, len(taken), page):
-            yield taken[first : first + page]
+        """Yield all waiting jobs in pages by id, each as it is when it is asked for."""
+        last = -1
+        while found := self._waiting_after(last, page):
+            yield found
+            last = found[-1].job.job
+
+    def _waiting_after(self, last: int, page: int) -> list[Taken]:
+        waiting = sorted(job for job, row in self.tables.jobs.items() if job > last and is_waiting(row))
+        return [Taken(0, arrival_of(self.tables.jobs[job])) for job in waiting[:page]]
+
+    def read_endings(self, jobs: Sequence[int]) -> dict[int, State | None]:
+        """Return how those of *jobs* ended that have, None for those that are gone."""
+        found = {job: self.tables.jobs[job].state for job in jobs if job in self.tables.jobs}
+        return {job: found.get(job) for job in jobs if job not in found or found[job] in ENDED}
 
     def read_below(self, path: str, after: int, most: int) -> tuple[list[Arrival], int | None]:
         """Return the jobs that wait in a branch, among the next *most*, and where to go on."""
@@ -269,6 +278,9 @@ class MemoryStore:
         self, path: str, after: int = -1, most: int = 10_000
     ) -> tuple[list[Arrival], int | None]:
         return self.read_below(path, after, most)
+
+    async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
+        return self.read_endings(jobs)
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return self.read_begun(jobs)

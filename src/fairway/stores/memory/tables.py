@@ -51,6 +51,10 @@ class Draft:
             self.changed[job] = replace(self.tables.jobs[job])
         return self.changed.get(job)
 
+    def has(self, job: int) -> bool:
+        """Say whether there is such a job."""
+        return job in self.changed or job in self.tables.jobs
+
     def insert(self, job: NewJob) -> None:
         self.changed[job.id] = StoredJob(
             id=job.id, queue=job.queue, flow=job.flow, priority=job.priority,
@@ -107,7 +111,10 @@ def shown(job: StoredJob, now: int) -> StoredJob:
 
 def arrival_of(job: StoredJob, concurrency: int | None = None) -> Arrival:
     shape = shape_of(job.adapter, job.task, job.tags, job.once)
-    return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency, job.extras)
+    blocked = job.state is State.BLOCKED
+    return Arrival(
+        job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency, job.extras, blocked
+    )  # fmt: skip
 
 
 def begun_of(job: StoredJob) -> Begun:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairway.core.lifecycle import State
-from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive
+from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive, Unblock
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, ScheduleChange, StoredJob, Submission
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
+from fairway.stores.submitting import check_known, foreign_names, renamed
 from fairway.stores.telling import ended_attempts, told
 from fairway.times import MICRO
 
@@ -50,6 +51,8 @@ def commit(
     for edit in batch.edits:
         if edit.job not in refused:
             _edit(draft, edit)
+    for unblock in batch.unblocks:
+        _unblock(draft, unblock)
     for drop in batch.drops:
         if drop.job not in refused:
             _drop(draft, drop)
@@ -114,9 +117,16 @@ def _accept(
             if digest != request.digest:
                 return Accepted(problem="idempotency_conflict")
             return Accepted(list(ids), [True] * len(ids))
-    accepted = Accepted()
+    named = foreign_names(submission.jobs)
+    check_known(named, [job for job in named if draft.has(job)])
+    accepted, first = Accepted(), len(inserted)
     for job in submission.jobs:
         _accept_one(draft, _with_free_id(draft, job, asked), accepted, inserted)
+    names = {job.id: got for job, got in zip(submission.jobs, accepted.ids, strict=True) if job.id != got}
+    if names:
+        inserted[first:] = [renamed(job, names) for job in inserted[first:]]
+        for job in inserted[first:]:
+            draft.insert(job)
     if request is not None:
         draft.requests[request.key] = request.digest, list(accepted.ids), now
     return accepted
@@ -167,6 +177,13 @@ def _drop(draft: Draft, drop: Drop) -> None:
     job = _waiting(draft, drop.job)
     job.state, job.outcome, job.ended_at = State(drop.state), drop.outcome, drop.ended_at
     draft.free(job.queue, job.unique, job.id)
+
+
+def _unblock(draft: Draft, one: Unblock) -> None:
+    job = _waiting(draft, one.job)
+    if job.state is not State.BLOCKED:
+        raise Deposed(f"job {one.job} is not blocked")
+    job.state, job.place = State.QUEUED, one.place
 
 
 def _edit(draft: Draft, edit: Edit) -> None:

@@ -47,7 +47,9 @@ def only_begins_few(batch: Batch, submissions: Sequence[Submission]) -> bool:
 
 
 def _only_begins(batch: Batch) -> bool:
-    others = (batch.ends, batch.returns, batch.edits, batch.drops, batch.revives, batch.resolves)
+    others = (
+        batch.ends, batch.returns, batch.edits, batch.unblocks, batch.drops, batch.revives, batch.resolves,
+    )  # fmt: skip
     return not (any(others) or batch.flags or batch.queues or batch.moves or batch.changes)
 
 

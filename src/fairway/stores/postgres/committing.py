@@ -67,6 +67,7 @@ async def commit(
     for edit in batch.edits:
         if edit.job not in refused:
             await _edit(connection, sql, edit)
+    await _run(connection, sql, "unblock_jobs", batch.unblocks)
     drops = [drop for drop in batch.drops if drop.job not in refused]
     await _run(connection, sql, "drop_jobs", [(one.job, CODES[one.state], *one[2:]) for one in drops])
     revived = await _revive(connection, sql, batch.revives)

@@ -36,6 +36,11 @@ SELECT taken.id
   FROM range
  CROSS JOIN LATERAL (SELECT id FROM fairway.ended WHERE id BETWEEN range.first AND range.last) AS taken
 
+-- name: find_known_ids
+SELECT id FROM fairway.job WHERE id = ANY($1::bigint[])
+UNION ALL
+SELECT id FROM fairway.ended WHERE id = ANY($1::bigint[])
+
 -- name: find_claim
 SELECT job
   FROM fairway.claim
@@ -352,6 +357,12 @@ UPDATE fairway.job
        place = $7::bigint, rules = $8::bytea, unique_key = $9::text, extras = $10::text
  WHERE id = $1::bigint
 
+-- name: unblock_jobs
+UPDATE fairway.job AS j
+   SET state = 0, place = one.place
+  FROM unnest($1::bigint[], $2::bigint[]) AS one (id, place)
+ WHERE j.id = one.id AND j.state = 6
+
 -- name: find_ended_key
 SELECT queue, unique_key
   FROM fairway.ended
@@ -469,7 +480,7 @@ SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, plac
 -- name: first_arrivals
 -- All that is there, for a new leader: submissions of about so many jobs.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       e.concurrency, j.extras
+       e.concurrency, j.extras, j.state
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
@@ -488,7 +499,7 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
 -- name: next_arrivals
 -- What was committed since the given snapshot: by transactions that it had not seen begin, or not seen end.
 SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       e.concurrency, j.extras
+       e.concurrency, j.extras, j.state
   FROM (SELECT pg_current_snapshot() AS snapshot) AS now
   LEFT JOIN (
          SELECT *, sum(cardinality(jobs)) OVER (ORDER BY number) - cardinality(jobs) AS before
@@ -507,7 +518,7 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
  ORDER BY a.number, e.place
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
   FROM fairway.job
  WHERE id > $1::bigint AND state IN (0, 6)
  ORDER BY id
@@ -519,11 +530,17 @@ SELECT max(id)
   FROM (SELECT id FROM fairway.job WHERE id > $1::bigint ORDER BY id LIMIT $2::bigint) AS page
 
 -- name: waiting_below
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
   FROM fairway.job
  WHERE id > $1::bigint AND id <= $2::bigint AND state IN (0, 6)
    AND (queue = $3::text OR starts_with(queue, $3::text || '/'))
  ORDER BY id
+
+-- name: ended_states
+-- In one statement: a job that moves between two reads would be seen by neither.
+SELECT id, state FROM fairway.job WHERE id = ANY($1::bigint[])
+UNION ALL
+SELECT id, state FROM fairway.ended WHERE id = ANY($1::bigint[])
 
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload, queue, flow, priority, adapter,

@@ -72,6 +72,7 @@ class PostgresDialect(Dialect):
     queue_key = 'queue COLLATE "C"'
     tags = "json_array_elements_text(coalesce(tags, '[]')::json) AS tag(value)"
     payload = "convert_from(payload, 'UTF8')"
+    group = "(extras::json ->> 'group')"
 
     def __init__(self, schema: str, version: int) -> None:
         self.tables = (

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun, News, QueueChange
 from fairway.errors import Conflict, Deposed, StoreUnavailable, Unsure
@@ -42,7 +43,7 @@ from fairway.stores.postgres.connection import Connections, connect
 from fairway.stores.postgres.inserting import insert_submissions
 from fairway.stores.postgres.migrate import migrate
 from fairway.stores.postgres.sql import DEFAULT_SCHEMA, check_schema, queries_of
-from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
+from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored_from, taken_from
 from fairway.stores.telling import numbered
 from fairway.stores.tidying import EVENT_BYTES
 
@@ -338,6 +339,9 @@ class PostgresStore:
             return [], None
         found = taken_from(await self._lead("waiting_below", after, last, path))
         return [one.job for one in found], last
+
+    async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
+        return endings_from(jobs, await self._lead("ended_states", list(jobs)))
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return begun_from(await self._lead("begun_again", list(jobs)))

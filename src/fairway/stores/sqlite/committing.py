@@ -56,6 +56,7 @@ def commit(
         _end(connection, batch.ends)
         _return(connection, batch.returns)
         _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
+        _run(connection, "unblock_jobs", batch.unblocks)
         _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
         revived = _revive(connection, batch.revives)
         resolved = _resolve_all(connection, batch.resolves)

@@ -34,6 +34,11 @@ SELECT id FROM range CROSS JOIN job WHERE id BETWEEN first AND last
 UNION ALL
 SELECT id FROM range CROSS JOIN ended WHERE id BETWEEN first AND last
 
+-- name: find_known_ids
+SELECT id FROM job WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
+
 -- name: find_claim
 SELECT job
   FROM claim
@@ -138,6 +143,11 @@ UPDATE job
        unique_key = ?9, extras = ?10
  WHERE id = ?1
 
+-- name: unblock_jobs
+UPDATE job
+   SET state = 0, place = ?2
+ WHERE id = ?1 AND state = 6
+
 -- name: find_ended_key
 SELECT queue, unique_key
   FROM ended
@@ -220,7 +230,7 @@ SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, plac
 
 -- name: take_arrivals
 SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.place,
-       a.concurrency, j.extras
+       a.concurrency, j.extras, j.state
   FROM arrival AS a
   JOIN job AS j ON j.id = a.job
  WHERE a.number > ?1 AND j.state IN (0, 6) AND j.id NOT IN (SELECT id FROM live)
@@ -228,7 +238,7 @@ SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j
  LIMIT ?2
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
   FROM job
  WHERE id > ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
  ORDER BY id
@@ -240,11 +250,17 @@ SELECT max(id)
   FROM (SELECT id FROM job WHERE id > ?1 ORDER BY id LIMIT ?2)
 
 -- name: waiting_below
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
   FROM job
  WHERE id > ?1 AND id <= ?2 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
    AND (queue = ?3 OR queue > ?3 || '/' AND queue < ?3 || '0')
  ORDER BY id
+
+-- name: ended_states
+-- In one statement: a job that moves between two reads would be seen by neither.
+SELECT id, state FROM job WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT id, state FROM ended WHERE id IN (SELECT value FROM json_each(?1))
 
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
+from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import (
@@ -20,7 +21,7 @@ from fairway.store import (
     StoredJob,
     Taken,
 )
-from fairway.stores.rows import Row, begun_from, live_from, stored_from, taken_from
+from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.telling import numbered
@@ -37,6 +38,11 @@ def find_claim(connection: apsw.Connection, queue: str, unique: str) -> int | No
     """Return the holder of a unique key."""
     found = fetch(connection, SQL["find_claim"], (queue, unique))
     return int(found[0][0]) if found else None
+
+
+def ended_states(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, State | None]:
+    """Return how those of *jobs* ended that have."""
+    return endings_from(jobs, fetch(connection, SQL["ended_states"], (_list(jobs),)))
 
 
 def begun_again(connection: apsw.Connection, jobs: Sequence[int]) -> list[Begun]:

@@ -55,6 +55,7 @@ class SqliteDialect(Dialect):
     running = "id IN (SELECT id FROM live)"
     tags = "json_each(coalesce(tags, '[]')) AS tag"
     payload = "CAST(payload AS TEXT)"
+    group = "json_extract(extras, '$.group')"
 
     def glob(self, column: str, pattern: str) -> Clause:
         # To SQLite a bracket opens a class of characters.

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import apsw
 
+from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun
 from fairway.errors import StoreUnavailable
@@ -192,6 +193,9 @@ class SqliteStore:
         self, path: str, after: int = -1, most: int = 10_000
     ) -> tuple[list[Arrival], int | None]:
         return await self._read(lambda connection: reading.waiting_below(connection, path, after, most))
+
+    async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
+        return await self._read(lambda connection: reading.ended_states(connection, jobs))
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return await self._read(lambda connection: reading.begun_again(connection, jobs))

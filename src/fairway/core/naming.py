@@ -1,4 +1,4 @@
-"""How the outside sees a job's number."""
+"""A job's id as people see it: 13 characters that sort as the numbers do."""
 
 from __future__ import annotations
 
