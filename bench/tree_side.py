@@ -15,7 +15,8 @@ from bench.fairway_side import check_ended, count_ended, paused
 from bench.node import QUEUE, Node
 from bench.rows import Row, median
 from fairway.core.model import SLOT, Arrival, Shape
-from fairway.core.tree import Queue, Tree
+from fairway.core.queue import Queue
+from fairway.core.tree import Tree
 
 TENANTS, QUEUES, FLOWS = 10, 3, 20
 MANY_QUEUES = 100_000

@@ -170,7 +170,7 @@ class Comparison:
         used, waiting, held = self.naive.in_use(), self.naive.waiting(), self.naive.held()
         for path, queue in self.tree.queues.items():
             assert (queue.in_use, queue.waiting, queue.held) == (used[path], waiting[path], held[path])
-        due, expected_due = self.tree.next_due(), self.naive.next_due(self.now)
+        due, expected_due = self.tree.alarms.next_due(), self.naive.next_due(self.now)
         assert expected_due is None or (due is not None and due <= expected_due), "a job would be overslept"
 
     def _assured_fit(self) -> bool:
@@ -265,9 +265,9 @@ def test_nothing_begins_below_a_paused_branch_until_it_is_resumed() -> None:
 def test_a_delayed_job_opens_in_time() -> None:
     tree = planted()
     tree.put(Arrival(1, "a", None, 0, SHAPES[0], 500), 0)
-    assert (take(tree, now=499), tree.next_due()) == ([], 500)
+    assert (take(tree, now=499), tree.alarms.next_due()) == ([], 500)
     assert take(tree, now=500) == ["a"]
-    assert tree.next_due() is None
+    assert tree.alarms.next_due() is None
 
 
 def test_a_delayed_job_behind_one_that_left_is_not_overslept() -> None:
@@ -283,7 +283,7 @@ def test_a_delayed_job_behind_one_that_left_is_not_overslept() -> None:
         found = tree.choose(cpu, 60)
         assert found is not None
         tree.take(*found, 1, SLOT, 60)
-    assert tree.next_due() == 100
+    assert tree.alarms.next_due() == 100
 
 
 def test_a_clock_that_was_set_back_loses_no_job() -> None:
@@ -291,7 +291,7 @@ def test_a_clock_that_was_set_back_loses_no_job() -> None:
     tree.put(Arrival(1, "a", None, 0, SHAPES[0], 900), 1000)
     tree.pass_time(1000)
     assert take(tree, now=500) == []
-    assert tree.next_due() == 900
+    assert tree.alarms.next_due() == 900
     assert take(tree, now=900) == ["a"]
 
 

@@ -11,7 +11,8 @@ from heapq import heappop, heappush
 from itertools import count
 
 from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
-from fairway.core.tree import Queue, Tree
+from fairway.core.queue import Queue
+from fairway.core.tree import Tree
 
 SHAPE = Shape("command")
 
@@ -80,7 +81,7 @@ class Workshop:
                 pass
             if len(self.begun) >= begins:
                 return self
-            token = self.tree.next_token()
+            token = self.tree.alarms.next_token()
             ends = self._ends[0][0] if self._ends else float("inf")
             then = min(ends, token if token is not None else float("inf"))
             if then > until or then == float("inf"):

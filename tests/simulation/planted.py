@@ -16,9 +16,10 @@ from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
+from fairway.core.queue import Queue
 from fairway.core.retries import Judgement
 from fairway.core.scheduler import Core
-from fairway.core.tree import Queue, Tree
+from fairway.core.tree import Tree
 from fairway.core.world import Live, World
 from fairway.node.dispatch import send_rest
 from fairway.store import Receipt, Request, StoredJob, Submission

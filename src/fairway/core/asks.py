@@ -18,9 +18,9 @@ from fairway.core.events import (
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Moment, QueueSettings, Reason
 from fairway.core.plan import Drop, Edit, Flag, Kill, News, QueueChange, Reply, SaveQueue
+from fairway.core.queue import Queue
 from fairway.core.retries import describe, note
 from fairway.core.settings import Refusal, changed, show_settings, why_refused
-from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
 #: Replies that ask the engine to read the job again: it moved since the store was asked.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from fairway.core.model import SLOT, Moment, Shape
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 from fairway.core.world import Worker, World
 
 Kind = tuple[str, str, tuple[str, ...]]  # adapter, task, tags

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairway.core.fluid import Stream, seconds_until_served
 from fairway.core.member import Member
 from fairway.core.model import SLOT, Arrival, Moment
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 
 if TYPE_CHECKING:
     from fairway.core.world import Worker, World

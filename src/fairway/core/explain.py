@@ -14,7 +14,7 @@ from fairway.core.matching import why_not
 from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.naming import show
 from fairway.core.placement import Kept
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 from fairway.core.world import Worker, World
 
 MOST_AHEAD = 1000  # up to which what stands ahead is counted

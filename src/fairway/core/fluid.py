@@ -15,7 +15,7 @@ from math import inf
 
 from fairway.core.member import Member
 from fairway.core.model import SLOT
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 
 NOTHING = 1e-9  # of a slot-second
 

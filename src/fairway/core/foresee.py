@@ -16,7 +16,8 @@ from math import inf
 
 from fairway.core.member import Member
 from fairway.core.model import SLOT, Moment
-from fairway.core.tree import Queue, Tree
+from fairway.core.queue import Queue
+from fairway.core.tree import Tree
 
 #: What decides, from left to right: owed or not, then by part and last turn, or by priority and standing.
 Rank = tuple[int, float, float, int, int]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fairway.core.model import SLOT
 
 if TYPE_CHECKING:
-    from fairway.core.tree import Queue
+    from fairway.core.queue import Queue
 
 
 class Member:

@@ -22,7 +22,7 @@ from fairway.core import asks, blocked
 from fairway.core.events import MoveAsked, MoveOverAsked, PageAsked
 from fairway.core.model import Arrival, Moment, QueueSettings
 from fairway.core.plan import Move, News, QueueChange, Reply, SaveQueue
-from fairway.core.tree import MOST_SEGMENTS, Queue, moved_path
+from fairway.core.queue import MOST_SEGMENTS, Queue, moved_path
 from fairway.core.world import World
 
 #: Of a branch: all their rows are written in the first commit.

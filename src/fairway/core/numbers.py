@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from math import log
 from typing import NamedTuple
 
+from fairway.core.queue import Queue
 from fairway.core.sketch import Sketch
-from fairway.core.tree import Queue, Tree
+from fairway.core.tree import Tree
 
 HALF_LIFE, LONG_HALF_LIFE = 60.0, 600.0  # seconds: of rates, of percentiles
 SCALE_AFTER = 500 * HALF_LIFE  # the weight is 2 ** 500 by then

@@ -15,7 +15,7 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.matching import View
 from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.plan import Begin
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 from fairway.core.world import Live, Worker, World
 
 

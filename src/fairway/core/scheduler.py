@@ -19,8 +19,8 @@ from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Tim
 from fairway.core.naming import show
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
+from fairway.core.queue import Queue
 from fairway.core.settings import read_settings, why_refused
-from fairway.core.tree import Queue
 from fairway.core.world import Live, World
 
 
@@ -53,13 +53,13 @@ class Core:
 
 def _wake_at(world: World, now: Moment) -> float | None:
     wakes = [now.mono + world.timers.beat / 2] if world.workers else []
-    due = world.tree.next_due()
+    due = world.tree.alarms.next_due()
     if due is not None:
         wakes.append(now.mono + max(due - now.wall, 0) / 1_000_000)
     deadline = now.wall if world.tree.deadlines.over else world.tree.deadlines.next()
     if deadline is not None:
         wakes.append(now.mono + max(deadline - now.wall, 0) / 1_000_000)
-    token = world.tree.next_token()
+    token = world.tree.alarms.next_token()
     if token is not None:
         wakes.append(token)
     return min(wakes, default=None)

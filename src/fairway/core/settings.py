@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from fairway.core.disciplines import DISCIPLINES
 from fairway.core.model import QueueSettings
+from fairway.core.queue import Queue
 from fairway.core.rates import parse_rate
-from fairway.core.tree import Queue
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(QueueSettings)}
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000

@@ -13,116 +13,21 @@ Choosing changes nothing; only `take` does. Owned by the core.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from heapq import heappop, heappush
-from typing import Protocol
+from collections.abc import Collection, Iterable
 
+from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
 from fairway.core.defaults import rules_below
 from fairway.core.discipline import Discipline, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Arrival, QueueSettings, Rules, Shape
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Arrival, QueueSettings, Rules
+from fairway.core.queue import Queue, Taker, is_member, moved_path, owes_below, room_in
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
 #: Bounds of h, in seconds.
 LEAST_AHEAD, MOST_AHEAD = 0.002, 1.0
-MOST_SEGMENTS = 8  # of a path
-
-
-class Taker(Protocol):
-    """One kind of worker, as the tree sees it."""
-
-    def fits(self, shape: Shape) -> bool:
-        """Say whether such a worker can run such a job."""
-
-    def attached(self, path: str) -> bool:
-        """Say whether such a worker serves this queue."""
-
-
-class Queue(Member):
-    """One node of the tree."""
-
-    __slots__ = (
-        "active", "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path",
-        "rings", "rules", "settings", "shapes", "takers", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, path: str, parent: Queue | None, order: int) -> None:
-        super().__init__(parent, order)
-        self.path = path
-        self.children: dict[str, Queue] = {}
-        self.settings = NO_SETTINGS
-        self.made_of: QueueSettings = parent.made_of if parent is not None else NO_SETTINGS
-        self.rules: Rules = parent.rules if parent is not None else DEFAULT_RULES  # of jobs that say none
-        self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
-        self.line = Member(self, 0)  # and what of its slots they hold
-        self.shapes: Collection[Shape] = ()  # of its own jobs that are due
-        self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
-        self.in_use = 0  # live attempts in the subtree
-        self.waiting = 0  # waiting jobs in the subtree, due or not
-        self.rings: dict[Taker, Ring] = {}
-        self.bucket: Bucket | None = None
-        self.known = False  # the store has a row for it
-        self.active: dict[Member, None] = {}  # the members that are busy
-        self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
-
-    def path_up(self) -> Iterator[Queue]:
-        """Yield this queue and all above it, the root last."""
-        queue: Queue | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
-
-    def subtree(self) -> Iterator[Queue]:
-        """Yield this queue and all below it, parents before children."""
-        yield self
-        for child in self.children.values():
-            yield from child.subtree()
-
-    @property
-    def full(self) -> bool:
-        """Whether the limit leaves no room."""
-        return self.settings.limit is not None and self.in_use >= self.settings.limit
-
-    def is_open(self, mono: float) -> bool:
-        """Whether its own settings let something begin now."""
-        settings = self.settings
-        if settings.paused or (settings.limit is not None and self.in_use >= settings.limit):
-            return False
-        return self.bucket is None or self.bucket.is_open(mono)
-
-    def members(self) -> Iterator[Member]:
-        """Yield all that share its slots."""
-        yield self.line
-        yield from self.children.values()
-
-    def busy_members(self) -> Iterator[Member]:
-        """Yield the members that hold something or could begin something."""
-        return iter(self.active)
-
-    def admit(self, member: Member, mono: float) -> None:
-        """A member becomes busy: what it did not use while it was idle is not kept for it."""
-        member.pass_time(mono)
-        self.catch_up(member)
-        member.busy = True
-        self.active[member] = None
-
-    def catch_up(self, member: Member) -> None:
-        """Put a member level with those of its priority that had their turns meanwhile."""
-        member.used = max(member.used, self.clocks.get(member.priority, 0.0) * member.weight)
-
-    def turn_of(self, member: Member, mono: float) -> None:
-        """A member has its turn: its S / weight is where those of its priority stand now. Never falls.
-
-        Not the least of all that are busy: one that cannot use its share (full, or waiting for a worker that
-        is not there) would hold the clock back, and whoever came next would be given all that time.
-        """
-        if member.held >= member.assured:
-            level = member.level(mono)
-            if level > self.clocks.get(member.priority, 0.0):
-                self.clocks[member.priority] = level
 
 
 class Tree:
@@ -145,9 +50,7 @@ class Tree:
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
-        self._timers: list[tuple[int, str]] = []
-        self._armed: dict[str, int] = {}  # queue → the wall time its timer stands at
-        self._openings: list[tuple[float, int, Queue]] = []  # when a bucket has a token again
+        self.alarms = Alarms()
         self._seen = 0  # the wall time at the last plan
 
     # --- finding ---------------------------------------------------------------------------------
@@ -255,7 +158,7 @@ class Tree:
         if arrival.extras is not None:
             self.deadlines.put(arrival)
         if arrival.place > now:
-            self._arm(queue, arrival.place)
+            self.alarms.arm(queue.path, arrival.place)
         elif arrival.shape not in queue.shapes:
             self._rest(queue, now)
         return queue
@@ -293,7 +196,7 @@ class Tree:
         owed = [
             queue
             for queue in self.keeping
-            if queue.held < queue.assured and all(_is_member(node, taker) for node in queue.path_up())
+            if queue.held < queue.assured and all(is_member(node, taker) for node in queue.path_up())
         ]
         if not owed:
             return None
@@ -307,7 +210,7 @@ class Tree:
         one slot takes at a time. Each holds *size* units.
         """
         if most > 1:
-            most = _room(queue, most)
+            most = room_in(queue, most)
         served = queue.own.take(offer, most, now)
         count = len(served.jobs)
         self.turns += 1
@@ -321,7 +224,7 @@ class Tree:
             above.in_use += count
             if above.bucket is not None:
                 above.bucket.take(count, self.mono)
-                self._await_token(above)
+                self.alarms.await_token(above, self.mono)
             self._charge(above, count * size)
             above = above.parent
         if not served.more:
@@ -401,27 +304,14 @@ class Tree:
         if set_back:  # the wall clock: what was due may not be so any more
             for known in list(self.queues.values()):
                 self._rest(known, now)
-        while self._timers and self._timers[0][0] <= now:
-            when, path = heappop(self._timers)
-            if self._armed.get(path) != when:
-                continue
-            del self._armed[path]
+        for path in self.alarms.due(now):
             queue = self.queues.get(path)
             if queue is not None:
                 self._rest(queue, now)
-        while self._openings and self._openings[0][0] <= self.mono:
-            *_, queue = heappop(self._openings)
+        for queue in self.alarms.open(self.mono):
             if queue.bucket is not None:
                 self._refresh(queue)
-                self._await_token(queue)
-
-    def next_due(self) -> int | None:
-        """Return the wall time at which the next job becomes due that is not yet."""
-        return self._timers[0][0] if self._timers else None
-
-    def next_token(self) -> float | None:
-        """Return the monotonic time at which the next bucket has a token again."""
-        return self._openings[0][0] if self._openings else None
+                self.alarms.await_token(queue, self.mono)
 
     # --- inside: choosing ------------------------------------------------------------------------
     def _descend(self, top: Queue, taker: Taker, now: int) -> tuple[Queue, Offer] | None:
@@ -449,7 +339,7 @@ class Tree:
         queue.shapes = queue.own.shapes(now)
         upcoming = queue.own.next_due(now)
         if upcoming is not None:
-            self._arm(queue, upcoming)
+            self.alarms.arm(queue.path, upcoming)
         self._look(queue, refresh)
 
     def _look(self, queue: Queue, refresh: bool = True) -> None:
@@ -481,19 +371,13 @@ class Tree:
                 if taker in able:
                     if ring is None:
                         ring = above.rings[taker] = Ring()
-                    ring.put(below, owes or _owes_below(below, taker), mono, self.ahead)
+                    ring.put(below, owes or owes_below(below, taker), mono, self.ahead)
                 elif ring is not None:
                     ring.drop(below)
             able = (
                 [taker for taker, ring in above.rings.items() if ring.members] if above.is_open(mono) else ()
             )
             below = above
-
-    def _arm(self, queue: Queue, when: int) -> None:
-        standing = self._armed.get(queue.path)
-        if standing is None or when < standing:
-            self._armed[queue.path] = when
-            heappush(self._timers, (when, queue.path))
 
     # --- inside: settings ------------------------------------------------------------------------
     def _set_rate(self, queue: Queue) -> None:
@@ -505,12 +389,7 @@ class Tree:
             burst = settings.burst or default_burst(rate)
             tokens = min(old.level(self.mono), burst) if old is not None else 0.0 if self.fresh else burst
             queue.bucket = Bucket(rate, burst, tokens, self.mono)
-            self._await_token(queue)
-
-    def _await_token(self, queue: Queue) -> None:
-        bucket = queue.bucket
-        if bucket is not None and not bucket.is_open(self.mono):
-            heappush(self._openings, (bucket.opens_at(self.mono), queue.order, queue))
+            self.alarms.await_token(queue, self.mono)
 
     def _adopt(self, queue: Queue, now: int) -> None:
         """Give *queue*, and those below it that inherit, the discipline that the settings name."""
@@ -542,33 +421,3 @@ class Tree:
             queue.rules = wanted
             for child in queue.children.values():
                 self._rule(child)
-
-
-def moved_path(path: str, source: str, target: str) -> str:
-    """Return the path in branch *target* that stands for *path* in branch *source*."""
-    moved = target + path[len(source) :]
-    return moved if moved.count("/") < MOST_SEGMENTS else target
-
-
-def _owes_below(member: Member, taker: Taker) -> bool:
-    if not isinstance(member, Queue):
-        return False
-    ring = member.rings.get(taker)
-    return ring is not None and ring.owing > 0
-
-
-def _is_member(queue: Queue, taker: Taker) -> bool:
-    if queue.parent is None:
-        return True
-    ring = queue.parent.rings.get(taker)
-    return ring is not None and queue in ring.members
-
-
-def _room(queue: Queue, most: int) -> int:
-    """Return how many jobs of *queue* may begin before a limit is met."""
-    for above in queue.path_up():
-        if above.settings.limit is not None:
-            most = min(most, above.settings.limit - above.in_use)
-        if above.bucket is not None:
-            return 1
-    return max(most, 1)

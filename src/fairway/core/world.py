@@ -27,7 +27,8 @@ from fairway.core.model import (
 )
 from fairway.core.numbers import NumberBook
 from fairway.core.plan import Acks, Plan
-from fairway.core.tree import Queue, Tree
+from fairway.core.queue import Queue
+from fairway.core.tree import Tree
 
 
 class Live:

@@ -25,7 +25,8 @@ from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of
 from fairway.core.numbers import Numbers
 from fairway.core.plan import QueueChange, Reply
-from fairway.core.tree import Queue, Tree
+from fairway.core.queue import Queue
+from fairway.core.tree import Tree
 from fairway.core.world import Worker, World
 from fairway.desk import (
     ClusterView,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from fairway.core.numbers import NO_ATTEMPTS, Attempts
-from fairway.core.tree import Queue
+from fairway.core.queue import Queue
 from fairway.core.world import World
 
 MOST_TENANTS = 100

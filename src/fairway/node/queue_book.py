@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from fairway.core.moving import left_in
+from fairway.core.queue import moved_path
 from fairway.core.settings import read_settings, show_settings
-from fairway.core.tree import moved_path
 from fairway.core.world import World
 from fairway.desk import MoveView
 from fairway.errors import Conflict, NotFound

@@ -1,0 +1,140 @@
+"""A queue: one node of the tree, with its own waiting jobs and the members that share its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from fairway.core.disciplines import make_discipline
+from fairway.core.member import Member
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, QueueSettings, Rules, Shape
+from fairway.core.rates import Bucket
+from fairway.core.ring import Ring
+
+MOST_SEGMENTS = 8  # of a path
+
+
+class Taker(Protocol):
+    """One kind of worker, as the tree sees it."""
+
+    def fits(self, shape: Shape) -> bool:
+        """Say whether such a worker can run such a job."""
+
+    def attached(self, path: str) -> bool:
+        """Say whether such a worker serves this queue."""
+
+
+class Queue(Member):
+    """One node of the tree."""
+
+    __slots__ = (
+        "active", "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path",
+        "rings", "rules", "settings", "shapes", "takers", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, path: str, parent: Queue | None, order: int) -> None:
+        super().__init__(parent, order)
+        self.path = path
+        self.children: dict[str, Queue] = {}
+        self.settings = NO_SETTINGS
+        self.made_of: QueueSettings = parent.made_of if parent is not None else NO_SETTINGS
+        self.rules: Rules = parent.rules if parent is not None else DEFAULT_RULES  # of jobs that say none
+        self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
+        self.line = Member(self, 0)  # and what of its slots they hold
+        self.shapes: Collection[Shape] = ()  # of its own jobs that are due
+        self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
+        self.in_use = 0  # live attempts in the subtree
+        self.waiting = 0  # waiting jobs in the subtree, due or not
+        self.rings: dict[Taker, Ring] = {}
+        self.bucket: Bucket | None = None
+        self.known = False  # the store has a row for it
+        self.active: dict[Member, None] = {}  # the members that are busy
+        self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
+
+    def path_up(self) -> Iterator[Queue]:
+        """Yield this queue and all above it, the root last."""
+        queue: Queue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+    def subtree(self) -> Iterator[Queue]:
+        """Yield this queue and all below it, parents before children."""
+        yield self
+        for child in self.children.values():
+            yield from child.subtree()
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit leaves no room."""
+        return self.settings.limit is not None and self.in_use >= self.settings.limit
+
+    def is_open(self, mono: float) -> bool:
+        """Whether its own settings let something begin now."""
+        settings = self.settings
+        if settings.paused or (settings.limit is not None and self.in_use >= settings.limit):
+            return False
+        return self.bucket is None or self.bucket.is_open(mono)
+
+    def members(self) -> Iterator[Member]:
+        """Yield all that share its slots."""
+        yield self.line
+        yield from self.children.values()
+
+    def busy_members(self) -> Iterator[Member]:
+        """Yield the members that hold something or could begin something."""
+        return iter(self.active)
+
+    def admit(self, member: Member, mono: float) -> None:
+        """A member becomes busy: what it did not use while it was idle is not kept for it."""
+        member.pass_time(mono)
+        self.catch_up(member)
+        member.busy = True
+        self.active[member] = None
+
+    def catch_up(self, member: Member) -> None:
+        """Put a member level with those of its priority that had their turns meanwhile."""
+        member.used = max(member.used, self.clocks.get(member.priority, 0.0) * member.weight)
+
+    def turn_of(self, member: Member, mono: float) -> None:
+        """A member has its turn: its S / weight is where those of its priority stand now. Never falls.
+
+        Not the least of all that are busy: one that cannot use its share (full, or waiting for a worker that
+        is not there) would hold the clock back, and whoever came next would be given all that time.
+        """
+        if member.held >= member.assured:
+            level = member.level(mono)
+            if level > self.clocks.get(member.priority, 0.0):
+                self.clocks[member.priority] = level
+
+
+def moved_path(path: str, source: str, target: str) -> str:
+    """Return the path in branch *target* that stands for *path* in branch *source*."""
+    moved = target + path[len(source) :]
+    return moved if moved.count("/") < MOST_SEGMENTS else target
+
+
+def owes_below(member: Member, taker: Taker) -> bool:
+    """Say whether something below a member is owed slots of such a worker."""
+    if not isinstance(member, Queue):
+        return False
+    ring = member.rings.get(taker)
+    return ring is not None and ring.owing > 0
+
+
+def is_member(queue: Queue, taker: Taker) -> bool:
+    """Say whether something can begin below a queue on such a worker."""
+    if queue.parent is None:
+        return True
+    ring = queue.parent.rings.get(taker)
+    return ring is not None and queue in ring.members
+
+
+def room_in(queue: Queue, most: int) -> int:
+    """Return how many jobs of *queue* may begin before a limit is met."""
+    for above in queue.path_up():
+        if above.settings.limit is not None:
+            most = min(most, above.settings.limit - above.in_use)
+        if above.bucket is not None:
+            return 1
+    return max(most, 1)
