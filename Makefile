@@ -18,7 +18,7 @@ PAIRED := tests/integration
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-backlog bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -102,6 +102,9 @@ bench: setup ## Measure this machine: Fairway and Huey on SQLite, side by side.
 
 bench-peers: setup ## Measure Fairway and its peers on one PostgreSQL, side by side; about an hour.
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+bench-flood: setup ## Measure how long one job waits beside another tenant's flood of 100,000, also on peers.
+	@$(BIN)/python -m bench.flood $(ARGS)
 
 bench-backlog: setup ## Load 10,000,000 waiting jobs into a core and watch its memory.
 	@$(BIN)/python -m bench.backlog $(ARGS)

@@ -81,13 +81,13 @@ def running_node(directory: Path, name: str, warm_up: Callable[[Node], None]) ->
 
 
 @contextlib.contextmanager
-def node_on(address: str, home: Path) -> Iterator[Node]:
+def node_on(address: str, home: Path, slots: int = SLOTS) -> Iterator[Node]:
     """Start a node on a database, lend it when its worker has joined, stop it."""
     port, log = free_port(), home / "node.log"
     command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", address]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(SLOTS), "--app", "bench.tasks:app"],
+            [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(slots), "--app", "bench.tasks:app"],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), "FAIRWAY_HOME": str(home)},
             stdout=output,

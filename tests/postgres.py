@@ -131,7 +131,7 @@ class TempPostgres:
         return self.folder / "data"
 
     def _make_cluster(self) -> None:
-        command = [self.binaries / "initdb", "-D", self._data, "-A", "trust", "-U", "fairway"]
+        command = [str(self.binaries / "initdb"), "-D", str(self._data), "-A", "trust", "-U", "fairway"]
         options = ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         subprocess.run(
             [*command, *options], check=True, capture_output=True, timeout=60, **self._running_as()
@@ -164,7 +164,7 @@ class TempPostgres:
 
     def _can_be_run(self) -> bool:
         try:
-            command = [self.binaries / "postgres", "--version"]
+            command = [str(self.binaries / "postgres"), "--version"]
             return (
                 subprocess.run(command, capture_output=True, timeout=10, **self._running_as()).returncode == 0
             )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.peers.program import Program, Runs
 from bench.peers.server import Database, Server
@@ -52,6 +53,10 @@ class PeerQueue:
 
     def __init__(self, runs: Runs, database: Database, tables: Tables) -> None:
         self._runs, self._database, self._tables = runs, database, tables
+
+    def call(self, *words: object) -> Any:
+        """Let its program do one verb."""
+        return self._runs.call(*words)
 
     def fill(self, jobs: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("fill", jobs))

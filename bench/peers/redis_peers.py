@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.machine import cost_of, stop
 from bench.node import free_port
@@ -73,6 +74,10 @@ class RedisQueue:
 
     def __init__(self, runs: Runs, redis: Redis, counts: Sequence[str]) -> None:
         self._runs, self._redis, self._counts = runs, redis, counts
+
+    def call(self, *words: object) -> Any:
+        """Let its program do one verb."""
+        return self._runs.call(*words)
 
     def fill(self, jobs: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("fill", jobs))

@@ -1,17 +1,25 @@
-"""Celery on Redis: prefork, two processes, no results, prefetching as its guide advises for short tasks."""
+"""Celery on Redis: prefork, two processes, no results, prefetching as its guide advises for short tasks.
+
+For the flood as many processes as slots, its own prefetching and, if asked for, a queue for each tenant.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import time
 
 import celery
 import verbs
 
+PROCESSES = os.environ.get("BENCH_CONCURRENCY", "2")
+QUEUES = os.environ.get("BENCH_QUEUES", "")
+
 app = celery.Celery("bench", broker=verbs.ADDRESS)
 app.conf.update(
     task_ignore_result=True,
-    worker_prefetch_multiplier=64,
+    worker_prefetch_multiplier=int(os.environ.get("BENCH_PREFETCH", "64")),
     worker_redirect_stdouts=False,
     broker_connection_retry_on_startup=True,
 )
@@ -25,6 +33,11 @@ def nothing():
 @app.task(name="stamp")
 def stamp():
     verbs.write_stamp()
+
+
+@app.task(name="rest")
+def rest(seconds):
+    time.sleep(seconds)
 
 
 class Peer:
@@ -44,11 +57,19 @@ class Peer:
     async def submit_stamp(self):
         stamp.delay()
 
+    async def submit_flood(self, count, seconds):
+        for _ in range(count):
+            rest.apply_async((seconds,), producer=self.producer, queue="flood" if QUEUES else None)
+
+    async def submit_small(self):
+        stamp.apply_async(queue="small" if QUEUES else None)
+
 
 def work():
     print("ready", flush=True)
     sys.stdin.readline()
-    app.worker_main(["worker", "--concurrency", "2", "--loglevel", "WARNING"])
+    served = ["--queues", QUEUES] if QUEUES else []
+    app.worker_main(["worker", "--concurrency", PROCESSES, "--loglevel", "WARNING", *served])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ class Peer:
         self.app = procrastinate.App(connector=connector)
         self.nothing = self.app.task(name="nothing")(nothing)
         self.stamp = self.app.task(name="stamp")(stamp)
+        self.rest = self.app.task(name="rest", queue="flood")(rest)
         async with self.app.open_async():
             yield
 
@@ -37,6 +38,12 @@ class Peer:
 
     async def submit_stamp(self):
         await self.stamp.defer_async()
+
+    async def submit_flood(self, count, seconds):
+        await self.rest.batch_defer_async(*({"seconds": seconds} for _ in range(count)))
+
+    async def submit_small(self):
+        await self.stamp.configure(queue="small").defer_async()
 
     async def work(self, stop):
         worker = asyncio.create_task(
@@ -54,6 +61,10 @@ async def nothing():
 
 async def stamp():
     verbs.write_stamp()
+
+
+async def rest(seconds):
+    await asyncio.sleep(seconds)
 
 
 if __name__ == "__main__":

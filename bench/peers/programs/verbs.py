@@ -4,6 +4,8 @@ prepare                 make the tables
 fill COUNT              submit no-ops by the peer's bulk call; answers [seconds, cpu seconds]
 single COUNT CALLERS    submit no-ops one by one; answers the same
 latency SAMPLES         submit stamps one after the other; answers milliseconds
+flood COUNT MILLIS      submit jobs that take so long, for one tenant; answers [seconds, cpu seconds]
+small PATIENCE          submit a stamp for another tenant; answers the seconds it waited, or null
 work                    say `ready`, begin at `go`, end at SIGTERM with `executed COUNT`
 """
 
@@ -88,6 +90,22 @@ async def latency(peer, samples):
     answer(taken[WARM_UP:])
 
 
+async def flood(peer, count, millis):
+    async with peer.connected(1), timed():
+        for first in range(0, count, BULK):
+            await peer.submit_flood(min(BULK, count - first), millis / 1000)
+
+
+async def small(peer, patience):
+    async with peer.connected(1):
+        sent, before = time.monotonic_ns(), stamped()
+        await peer.submit_small()
+        try:
+            answer((await stamp_after(before, patience) - sent) / 1e9)
+        except TimeoutError:
+            answer(None)
+
+
 async def work(peer):
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -104,12 +122,12 @@ def stamped():
     return Path(WITNESS).stat().st_size // 8
 
 
-async def stamp_after(count):
+async def stamp_after(count, patience=60):
     """Wait until there are more than *count* stamps and return the last."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience
     while stamped() <= count:
         if time.monotonic() > deadline:
-            raise TimeoutError("a stamp did not come in 60 s")
+            raise TimeoutError(f"a stamp did not come in {patience} s")
         await asyncio.sleep(0.001)
     return int.from_bytes(last_stamp(), "big")
 
@@ -129,4 +147,12 @@ def answer(value):
     print(json.dumps(value), flush=True)
 
 
-VERBS = {"prepare": prepare, "fill": fill, "single": single, "latency": latency, "work": work}
+VERBS = {
+    "prepare": prepare,
+    "fill": fill,
+    "single": single,
+    "latency": latency,
+    "flood": flood,
+    "small": small,
+    "work": work,
+}
