@@ -186,6 +186,25 @@ def test_what_is_awaited_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 150 not in pending
 
 
+def test_a_queue_that_was_paused_does_not_make_others_pessimistic() -> None:
+    stage = taught()
+    stage.submit(199, queue="other/below")
+    stage.step()
+    stage.step(1.0)
+    stage.finish(199)
+    busy(stage, 150)
+    for job in range(200, 225):
+        stage.submit(job, queue="other/below")
+        stage.step(0.2)
+    stage.set("other", paused=True)
+    for _ in range(600):
+        stage.beat("w", *stage.live)
+        stage.step(1.0)
+    said = told(stage, 150)
+    assert said is not None
+    assert said.p90[1] - stage.now.wall < 60_000_000
+
+
 def test_looking_changes_nothing() -> None:
     stage = busy(taught(), 150, 151)
     assert told(stage, 151) == told(stage, 151)

@@ -173,6 +173,8 @@ def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Momen
         return
     change = QueueChange(queue.path, now.wall, who, stored(queue), as_json(settings))
     world.tree.set(queue, settings, now.wall)
+    if settings.paused or settings.limit == 0:
+        world.forecasts.forget_branch(queue)
     make_known(world, queue.path, now, force=True)
     world.plan.batch.changes.append(change)
     detail = show_settings(settings) | {"by": who}

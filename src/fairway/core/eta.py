@@ -5,15 +5,18 @@ takes there) by the slots that the queue will be given, as the backlogs of its r
 
 How far off that is nobody can compute beforehand: it depends on who comes, and with what. So the leader keeps
 score. It notes what it would have said of some jobs as they came, and when they begin, how much longer than
-said that took. The bounds of a new answer are quantiles of those ratios, of waits of about the same length;
-with fewer than 20 of them there is no answer. Owned by the world; nothing here changes what begins when.
+said that took. The bounds of a new answer are quantiles of those ratios; with fewer than 20 of them there is
+no answer. Waits are compared with one job's work added: no forecast is finer than that. Jobs that were said
+to start at once are kept apart: how they fared says nothing of those that have to wait. (Ratios by queue and
+by the length of the wait were tried: bounds held less often, for the few of one kind are of the same minute.)
+Owned by the world; nothing here changes what begins when.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from math import floor, inf, log10
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.core.fluid import Stream, seconds_until_served
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
     from fairway.core.world import Worker, World
 
 ENOUGH = 20  # ratios before there is an answer
-KEPT = 500  # ratios of each order of magnitude
+KEPT = 1000  # ratios of each kind: long enough to have seen several changes of load
 MOST_PENDING = 1000  # jobs whose begin is awaited
 SAMPLE_SECONDS = 0.1  # between two samples
-GRAIN = 0.05  # seconds: waits are compared with this added, so that two short ones are about equal
+GRAIN = 0.02  # seconds that are added at least to waits that are compared
 MOST_STREAMS = 50  # queues whose backlogs are followed
 DEEPEST = 1000  # jobs of a queue that are looked at one by one, for a sample
+PRIOR = [4.0 ** (step / 10) for step in range(-10, 11)]  # counted in: the first twenty are of one minute only
 QUANTILES = (0.025, 0.25, 0.75, 0.975)  # a little outside 5 % and 95 %: the ratios are of the past
 
 
@@ -44,18 +48,38 @@ class Eta(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """How long a job is expected to wait from now on, and why."""
+    """How long a job is expected to wait from now on, how finely that can be said at all, and why."""
 
     seconds: float
+    grain: float
     basis: str
+
+
+class Word(NamedTuple):
+    """What was said of a job: when, and how long it would wait; waits are compared with *grain* added."""
+
+    at: float
+    seconds: float
+    grain: float
+    queue: Queue
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was said to wait at all."""
+        return self.seconds > 0.0
+
+    def ratio(self, mono: float) -> float:
+        """Return how many times longer than said it has waited until now."""
+        return (mono - self.at + self.grain) / (self.seconds + self.grain)
 
 
 class Forecasts:
     """What was said of some jobs, and how it turned out."""
 
     def __init__(self) -> None:
-        self._pending: dict[int, tuple[float, float]] = {}  # job → when it was said, and what
-        self._ratios: dict[int, deque[float]] = {}  # by the order of magnitude of what was said
+        self._pending: dict[int, Word] = {}  # by job
+        # Of those that should start at once, and of those that should wait.
+        self._ratios: dict[bool, deque[float]] = {waits: deque(maxlen=KEPT) for waits in (False, True)}
         self._sampled_at = float("-inf")
         self._draws = 0
 
@@ -75,50 +99,53 @@ class Forecasts:
         if found is not None:
             self._make_room(now.mono)
             if len(self._pending) < MOST_PENDING:
-                self._pending[job.job] = (now.mono, found.seconds)
+                self._pending[job.job] = Word(now.mono, found.seconds, found.grain, queue)
 
     def began(self, jobs: Iterable[int], mono: float) -> None:
         """Jobs begin: learn from those of which something was said."""
         if self._pending and not self._pending.keys().isdisjoint(jobs):
             for job in jobs:
-                if (said := self._pending.pop(job, None)) is not None:
-                    ratios = self._ratios.setdefault(_magnitude(said[1]), deque(maxlen=KEPT))
-                    ratios.append(_ratio(mono - said[0], said[1]))
+                if (word := self._pending.pop(job, None)) is not None:
+                    self._ratios[word.waits].append(word.ratio(mono))
 
     def forget(self, job: int) -> None:
         """A job will not begin, or not as it was when something was said of it."""
         self._pending.pop(job, None)
 
-    def bounds(self, seconds: float, mono: float) -> list[float] | None:
-        """Return the waits that `QUANTILES` of such jobs have had, if enough is known."""
-        magnitude = _magnitude(seconds)
-        ratios = [*self._ratios.get(magnitude, ()), *self._overdue(mono, magnitude)]
-        if len(ratios) < ENOUGH:
-            # That jobs start at once where slots are free says nothing of those that have to wait.
-            waited = [known for of, known in self._ratios.items() if of != AT_ONCE]
-            ratios = [ratio for known in waited for ratio in known] + self._overdue(mono, None)
-        if len(ratios) < ENOUGH:
-            return None
-        ranked = sorted(ratios)
-        picked = (ranked[round(part * (len(ranked) - 1))] for part in QUANTILES)
-        return [max(ratio * (seconds + GRAIN) - GRAIN, 0.0) for ratio in picked]
+    def forget_branch(self, top: Queue) -> None:
+        """A queue was stopped by hand: how long its jobs wait now says nothing of others."""
+        stopped = [job for job, word in self._pending.items() if top in word.queue.path_up()]
+        for job in stopped:
+            del self._pending[job]
 
-    def _overdue(self, mono: float, magnitude: int | None) -> list[float]:
+    def bounds(self, seconds: float, grain: float, mono: float) -> list[float] | None:
+        """Return the waits that `QUANTILES` of such jobs have had, if enough is known."""
+        for waits in dict.fromkeys((seconds > 0.0, True)):
+            known = [*self._ratios[waits], *self._overdue(mono, waits)]
+            if len(known) >= ENOUGH:
+                break
+        else:
+            return None
+        ranked = sorted([*known, *PRIOR])
+        picked = (ranked[round(part * (len(ranked) - 1))] for part in QUANTILES)
+        return [max(ratio * (seconds + grain) - grain, 0.0) for ratio in picked]
+
+    def _overdue(self, mono: float, waits: bool) -> list[float]:
         """Return the ratios that jobs which still wait have reached already, where they say something.
 
         Without them a growing backlog would be noticed only when its first jobs begin.
         """
         return [
-            _ratio(mono - at, seconds)
-            for at, seconds in self._pending.values()
-            if mono - at > seconds and magnitude in (None, _magnitude(seconds))
+            word.ratio(mono)
+            for word in self._pending.values()
+            if word.waits == waits and mono - word.at > word.seconds
         ]
 
     def _make_room(self, mono: float) -> None:
         """Drop the oldest if it should have begun long ago: it was taken away in some other manner."""
         if len(self._pending) >= MOST_PENDING:
-            job, (at, seconds) = next(iter(self._pending.items()))
-            if mono - at > 100 * (seconds + 60.0):
+            job, word = next(iter(self._pending.items()))
+            if mono - word.at > 100 * (word.seconds + 60.0):
                 del self._pending[job]
 
 
@@ -130,7 +157,7 @@ def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Et
     # A job that is not due counts from its time; what is ahead of it now may have begun by then.
     due_in = max(job.place - now.wall, 0) / 1e6
     wait = max(found.seconds - due_in, 0.0)
-    bounds = world.forecasts.bounds(wait, now.mono)
+    bounds = world.forecasts.bounds(wait, found.grain, now.mono)
     if bounds is None:
         return None
     start = now.wall + round(due_in * 1e6)
@@ -150,14 +177,16 @@ def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) ->
     ahead = queue.own.ahead(job, now.wall) if ahead is None else ahead
     rated = _rate_wait(queue, ahead, now.mono)
     if not rated and ahead < _free_slots(fitting) and not any(node.full for node in queue.path_up()):
-        return Expectation(0.0, "a slot is free")
+        return Expectation(0.0, GRAIN, "a slot is free")
     slots = sum(worker.spec.slots for worker in fitting)
     wait = _backlog_wait(world, queue, (ahead + 1) * each, slots, now)
     if wait == inf:
         return None
     if rated >= wait:
-        return Expectation(rated, f"{ahead} ahead of it, at the rate that is set")
-    return Expectation(wait, f"{ahead} ahead of it, {each:.2g} slot-seconds each, {slots} slots to share")
+        return Expectation(rated, GRAIN, f"{ahead} ahead of it, at the rate that is set")
+    return Expectation(
+        wait, max(each, GRAIN), f"{ahead} ahead of it, {each:.2g} slot-seconds each, {slots} slots to share"
+    )
 
 
 def _backlog_wait(world: World, queue: Queue, work: float, slots: int, now: Moment) -> float:
@@ -226,14 +255,3 @@ def _rate_wait(queue: Queue, ahead: int, mono: float) -> float:
         if (bucket := node.bucket) is not None:
             waits.append((ahead + 1 - bucket.level(mono)) / bucket.rate)
     return max(waits)
-
-
-def _ratio(waited: float, said: float) -> float:
-    return (waited + GRAIN) / (said + GRAIN)
-
-
-def _magnitude(seconds: float) -> int:
-    return floor(log10(max(seconds, GRAIN)))
-
-
-AT_ONCE = _magnitude(0.0)
