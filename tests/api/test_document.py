@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fairway.query import EVENT_FIELDS, JOB_FIELDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 TABLE = operations(Tally())
+EVENT_KIND = re.compile(r'(?<!field=)"((?:job|queue|worker|schedule)\.[a-z]+)"')
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,14 @@ def test_the_reference_page_is_what_the_table_says() -> None:
 def test_the_grammar_page_names_every_field() -> None:
     text = (DOCS / "query.md").read_text()
     assert [field for field in (*JOB_FIELDS, *EVENT_FIELDS) if f"`{field}`" not in text] == []
+
+
+def test_the_page_of_events_names_every_kind() -> None:
+    sources = (Path(__file__).parents[2] / "src" / "fairway").rglob("*.py")
+    kinds = {kind for source in sources for kind in EVENT_KIND.findall(source.read_text())}
+    assert len(kinds) > 15
+    text = (DOCS / "events.md").read_text()
+    assert sorted(kind for kind in kinds if f"| `{kind}` |" not in text) == []
 
 
 def test_every_call_is_documented_once(spec: Any) -> None:

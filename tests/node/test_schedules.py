@@ -46,6 +46,21 @@ def last(shell: Shell, name: str = "s") -> tuple[str, int | None]:
     return found.what, found.job
 
 
+def told(shell: Shell) -> list[tuple[Any, ...]]:
+    """Return what listeners heard of schedules: the verb, the job, and the detail but for name and times."""
+    found = [one for _, news in shell.memory.tables.events.values() for one in news]
+    return [
+        (one.kind.partition(".")[2], *one.jobs, *_plain(one.detail or {}))
+        for one in found
+        if one.kind.startswith("schedule.")
+    ]
+
+
+def _plain(detail: dict[str, Any]) -> list[Any]:
+    assert detail["schedule"] == "s"
+    return [detail[key] for key in ("what", "why", "count") if key in detail]
+
+
 async def to_fire(number: int = 1) -> None:
     """Let the time pass until shortly behind the next fire of `every: 600`."""
     for _ in range(number):
@@ -265,6 +280,56 @@ async def test_a_write_of_which_nobody_knows_is_not_made_twice(tmp_path: Path) -
         assert len(jobs(shell)) == 3
 
 
+@in_virtual_time
+async def test_what_schedules_do_is_told_and_counted(tmp_path: Path) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await shell.desk.put_schedule("s", spec_of(overlap="skip", missed="skip"))
+        await shell.desk.put_schedule("s", spec_of(overlap="skip", missed="skip"))  # says nothing new
+        await to_fire(2)
+        [first] = jobs(shell)
+        assert told(shell) == [("changed", "put"), ("fired", first.id, "submitted"), ("skipped", "overlap")]
+        by_hand = await shell.desk.run_schedule("s")
+        for paused in (True, True, False):
+            await shell.desk.pause_schedule("s", paused)
+        await shell.desk.delete_schedule("s")
+        await asyncio.sleep(1)
+        assert told(shell)[3:] == [
+            ("fired", by_hand.id, "run"),
+            ("changed", "paused"),
+            ("changed", "resumed"),
+            ("changed", "deleted"),
+        ]
+        numbers = shell.desk.numbers()
+        assert [numbers[f"schedules_{name}_total"] for name in ("fired", "skipped", "missed")] == [1, 1, 0]
+        assert 0.0 <= numbers["schedules_late_seconds_most"] < 1.0
+
+
+@pytest.mark.parametrize(("policy", "missed"), [("skip", 5), ("once", 4), ("all", 0)])
+def test_missed_fires_are_counted(policy: str, missed: int, tmp_path: Path) -> None:
+    @in_virtual_time
+    async def scene() -> None:
+        async with Shell(tmp_path, HeldStore()) as shell:
+            await shell.desk.put_schedule("s", spec_of(missed=policy))
+            await led_elsewhere(shell, 5, 300)
+            assert [one for one in told(shell) if one[0] == "missed"] == [("missed", missed)] * (missed > 0)
+            numbers = shell.desk.numbers()
+            assert numbers["schedules_missed_total"] == missed
+            assert numbers["schedules_fired_total"] == 5 - missed
+            if policy != "skip":
+                assert numbers["schedules_late_seconds_most"] >= 300
+
+    scene()
+
+
+@in_virtual_time
+async def test_a_fire_that_finds_its_key_taken_is_told_with_the_job_that_has_it(tmp_path: Path) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await shell.desk.put_schedule("s", spec_of(job={**JOB, "unique": "k"}))
+        await to_fire(2)
+        [job] = jobs(shell)
+        assert told(shell)[1:] == [("fired", job.id, "submitted"), ("fired", job.id, "existed")]
+
+
 # --- two leaders, on every store ---------------------------------------------------------------------------
 
 
@@ -280,8 +345,8 @@ class Leader:
         won = await self.store.elect(before.term if before else 0, self.holder, self.holder, "", wall())
         assert won is not None
         reign = begin_reign(won, 0.0, 5.0)
-        self.timekeeper = Timekeeper(self.store, reign, _no_cancel, lambda: None)
-        self.book = ScheduleBook(self.store, reign, self.timekeeper)
+        self.timekeeper = Timekeeper(self.store, reign, _no_cancel, lambda: None, list)
+        self.book = ScheduleBook(self.store, reign, self.timekeeper, list)
         return self
 
 
@@ -342,7 +407,7 @@ async def test_many_leaders_one_after_the_other_fire_each_time_once(store: Store
 async def test_two_that_meet_in_one_term_fire_once(store: Store) -> None:
     one = await Leader(store, "one").elected()
     await overdue(store, one)
-    twin = Timekeeper(store, one.timekeeper._reign, _no_cancel, lambda: None)
+    twin = Timekeeper(store, one.timekeeper._reign, _no_cancel, lambda: None, list)
     await asyncio.gather(one.timekeeper.look(), twin.look())
     assert await fired(store) == 2
     assert [row.name for row in await store.schedule_rows()] == ["s"]

@@ -45,6 +45,7 @@ STREAMS = """\
 `GET /v1/events` and `GET /v1/jobs/{id}/log?follow=true` answer with server-sent events. An event's `id` is
 `number.index`; send the last one seen as `Last-Event-ID` (or `after=`) to go on behind it. If events behind
 it are no longer kept, the first one sent is of kind `gap`. A comment line comes at least every 15 seconds.
+[All kinds of events](events.md).
 
 ## Workers
 

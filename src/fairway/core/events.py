@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Held, Result, Rules, WorkerSpec
-from fairway.core.plan import Begun
+from fairway.core.plan import Begun, News
 
 #: Who changed something, if nobody says.
 ANONYMOUS = "anonymous"
@@ -225,6 +225,12 @@ class MoveOverAsked(NamedTuple):
     path: str
 
 
+class Noted(NamedTuple):
+    """Something that the store keeps already happened outside the core: to be told with the next commit."""
+
+    news: Sequence[News]
+
+
 class WorkerAsked(NamedTuple):
     """Somebody changes what a worker serves, live. None: leave as it is."""
 
@@ -238,5 +244,5 @@ CoreEvent = (
     Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
     | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
     | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
-    | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked
+    | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked | Noted
 )  # fmt: skip

@@ -262,6 +262,10 @@ def _resolved(world: World, event: happened.Resolved, now: Moment) -> None:
     blocked.hear(world, {event.job: event.state}, now)
 
 
+def _noted(world: World, event: happened.Noted, now: Moment) -> None:
+    world.plan.batch.news.extend(event.news)
+
+
 def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
     queue = world.tree.grow(event.path)
     queue.known = True
@@ -297,4 +301,5 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.PageAsked: moving.move_page,
     happened.MoveOverAsked: moving.end_move,
     happened.WorkerAsked: asks.set_worker,
+    happened.Noted: _noted,
 }

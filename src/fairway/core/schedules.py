@@ -26,6 +26,8 @@ GRACE = 60 * SECOND
 MOST_PENDING = 1000
 #: Jobs that are remembered at most as perhaps not ended.
 MOST_LIVE = 100
+#: Missed fires are counted up to here: nobody needs to know how many minutes a year has.
+MOST_COUNTED = 1000
 
 
 class Missed(StrEnum):
@@ -83,11 +85,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do: submit a job for each of these fire times, cancel those jobs, remember this."""
+    """What to do: submit a job for each of these fire times, cancel those jobs, remember this.
+
+    *skipped* are fires without a job because the one before has not ended, *missed* counts those that nobody
+    was there for and that are not made up for.
+    """
 
     progress: Progress
     submits: tuple[int, ...] = ()
     cancels: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
+    missed: int = 0
 
 
 def decide(schedule: Schedule, progress: Progress, now: int, ended: Collection[int] = ()) -> Decision:
@@ -95,8 +103,9 @@ def decide(schedule: Schedule, progress: Progress, now: int, ended: Collection[i
     progress = replace(progress, live=tuple(job for job in progress.live if job not in ended))
     if progress.paused:
         return Decision(replace(progress, seen=max(progress.seen, now), pending=()))
-    due, progress = _due(schedule, progress, now)
-    return _overlap[schedule.overlap](progress, due)
+    due, seen = _due(schedule, progress, now)
+    missed = _missed(schedule, progress, due, now)
+    return replace(_overlap[schedule.overlap](seen, due), missed=missed)
 
 
 def next_look(schedule: Schedule, progress: Progress) -> int | None:
@@ -124,6 +133,14 @@ def _due(schedule: Schedule, progress: Progress, now: int) -> tuple[list[int], P
     return fires, progress
 
 
+def _missed(schedule: Schedule, progress: Progress, due: list[int], now: int) -> int:
+    """Count the fires up to now that are not to be made."""
+    first = next_fire(schedule.timetable, progress.seen)
+    if first is None or first > now or due[:1] == [first]:
+        return 0
+    return len(latest_fires(schedule.timetable, progress.seen, now, MOST_COUNTED)) - len(due)
+
+
 def _allow(progress: Progress, due: list[int]) -> Decision:
     return Decision(progress, tuple(due))
 
@@ -133,21 +150,24 @@ def _skip(progress: Progress, due: list[int]) -> Decision:
     left_out = due[len(submits) :]
     if left_out:
         progress = replace(progress, last=Last(left_out[-1], None, "skipped"))
-    return Decision(progress, submits)
+    return Decision(progress, submits, skipped=tuple(left_out))
 
 
 def _queue(progress: Progress, due: list[int]) -> Decision:
-    pending = (*progress.pending, *due)[-MOST_PENDING:]
+    pending = (*progress.pending, *due)
+    skipped, pending = pending[:-MOST_PENDING], pending[-MOST_PENDING:]
     if progress.live or not pending:
-        return Decision(replace(progress, pending=pending))
-    return Decision(replace(progress, pending=pending[1:]), pending[:1])
+        return Decision(replace(progress, pending=pending), skipped=skipped)
+    return Decision(replace(progress, pending=pending[1:]), pending[:1], skipped=skipped)
 
 
 def _cancel(progress: Progress, due: list[int]) -> Decision:
-    pending = (*progress.pending, *due)[-1:]
+    pending = (*progress.pending, *due)
+    skipped, pending = pending[:-1], pending[-1:]
     if progress.live:
-        return Decision(replace(progress, pending=pending), cancels=progress.live if pending else ())
-    return Decision(replace(progress, pending=()), pending)
+        cancels = progress.live if pending else ()
+        return Decision(replace(progress, pending=pending), cancels=cancels, skipped=skipped)
+    return Decision(replace(progress, pending=()), pending, skipped=skipped)
 
 
 _overlap = {Overlap.ALLOW: _allow, Overlap.SKIP: _skip, Overlap.QUEUE: _queue, Overlap.CANCEL: _cancel}

@@ -196,6 +196,8 @@ class Node:
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
             numbers |= tenant_numbers(world, moment().mono)
+        if self.schedules is not None:
+            numbers |= self.schedules.numbers()
         return numbers
 
     # --- leading ---------------------------------------------------------------------------------
@@ -246,8 +248,8 @@ class Node:
         engine = Engine(self.store, self.feed, reign, self.name, self._database.adapt(self.options.timers))
         await engine.recover()
         self.store.listen()
-        timekeeper = Timekeeper(self.store, reign, self.desk.cancel, engine.look_again)
-        self.schedules = ScheduleBook(self.store, reign, timekeeper)
+        timekeeper = Timekeeper(self.store, reign, self.desk.cancel, engine.look_again, engine.note)
+        self.schedules = ScheduleBook(self.store, reign, timekeeper, engine.note)
         self.mover = mover = Mover(self.store, engine)
         self.engine, self.feed.live = engine, True
         self.reign_over = asyncio.Event()

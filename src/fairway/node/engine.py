@@ -27,7 +27,7 @@ from fairway.clock import moment
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Timers, shape_of
-from fairway.core.plan import Plan, Reply
+from fairway.core.plan import News, Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
 from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
@@ -122,6 +122,10 @@ class Engine:
         """Somebody else may have inserted jobs."""
         self._rung = True
         self._inbox.ring()
+
+    def note(self, news: Sequence[News]) -> None:
+        """Tell with the next commit of something that the store keeps already."""
+        self._inbox.put(happened.Noted(news), len(news))
 
     def open_port(self) -> Port:
         """Make a port for a worker that connected."""

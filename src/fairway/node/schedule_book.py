@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from msgspec import UNSET
 
 from fairway.clock import wall
+from fairway.core.plan import News
 from fairway.core.schedules import Progress
 from fairway.core.timetable import Timetable
 from fairway.errors import Conflict, InvalidRequest, NotFound
 from fairway.ids import IdMaker
 from fairway.leadership.term import Reign
 from fairway.names import check_schedule
+from fairway.node.schedule_news import told_changed, told_fired
 from fairway.node.timekeeper import Timekeeper
 from fairway.schedule_spec import (
     ScheduleSpec,
@@ -34,9 +37,19 @@ MOST_SCHEDULES = 10_000
 class ScheduleBook:
     """Changes the schedules of one reign. A write that met another is made again from what that one left."""
 
-    def __init__(self, store: Store, reign: Reign, timekeeper: Timekeeper) -> None:
-        self._store, self._reign, self._timekeeper = store, reign, timekeeper
+    def __init__(
+        self,
+        store: Store,
+        reign: Reign,
+        timekeeper: Timekeeper,
+        tell: Callable[[Sequence[News]], None],
+    ) -> None:
+        self._store, self._reign, self._timekeeper, self._tell = store, reign, timekeeper, tell
         self._ids = IdMaker()
+
+    def numbers(self) -> dict[str, float]:
+        """Return what the schedules did in this reign, for /metrics."""
+        return self._timekeeper.counts.numbers(len(self._timekeeper))
 
     async def put(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleRow, bool]:
         """Make or replace a schedule; say whether it is new."""
@@ -49,6 +62,8 @@ class ScheduleBook:
                 raise Conflict(f"there are {MOST_SCHEDULES} schedules already", code="too_many")
             row = row_of(name, spec, _progress_after(found, spec, now), now, found)
             if await self._write(name, found, row) is not None:
+                if found is None or _differs(found, row):
+                    self._tell([told_changed(name, "put", now)])
                 return row, found is None
         raise _busy(name)
 
@@ -58,6 +73,8 @@ class ScheduleBook:
             now, found = wall(), await self._get(name)
             row = row_of(name, spec_of(found), _paused(progress_of(found), paused, now), now, found)
             if await self._write(name, found, row) is not None:
+                if _differs(found, row):
+                    self._tell([told_changed(name, "paused" if paused else "resumed", now)])
                 return row
         raise _busy(name)
 
@@ -65,6 +82,7 @@ class ScheduleBook:
         """Forget a schedule; its jobs stay."""
         for _ in range(TRIES):
             if await self._write(name, await self._get(name), None) is not None:
+                self._tell([told_changed(name, "deleted", wall())])
                 return
         raise _busy(name)
 
@@ -77,6 +95,8 @@ class ScheduleBook:
             row = _like(found, progress, now)
             accepted = await self._write(name, found, row, Submission([job]))
             if accepted is not None:
+                what = "existed" if accepted[0].existed[0] else "run"
+                self._tell([told_fired(name, job._replace(id=accepted[0].ids[0]), what, now)])
                 real = corrected(progress, [job], accepted)
                 if real != progress:
                     await self._write(name, row, _like(row, real, now))
@@ -127,6 +147,11 @@ def _paused(progress: Progress, paused: bool, now: int) -> Progress:
     if progress.paused == paused:
         return progress
     return replace(progress, paused=paused, seen=max(now, progress.seen), pending=())
+
+
+def _differs(found: ScheduleRow, row: ScheduleRow) -> bool:
+    """Say whether anything but the progress changed, or the pause did."""
+    return found.spec != row.spec or progress_of(found).paused != progress_of(row).paused
 
 
 def _like(row: ScheduleRow, progress: Progress, now: int) -> ScheduleRow:

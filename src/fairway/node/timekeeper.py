@@ -18,10 +18,12 @@ import msgspec
 
 from fairway.clock import wall
 from fairway.core.lifecycle import ENDED
+from fairway.core.plan import News
 from fairway.core.schedules import Decision, Last, Overlap, Progress, Schedule, decide, next_look
 from fairway.errors import CallerError, Conflict, WorldError
 from fairway.ids import IdMaker
 from fairway.leadership.term import Reign
+from fairway.node.schedule_news import ScheduleCounts, Step
 from fairway.schedule_spec import ScheduleSpec, corrected, job_of, progress_of, read_schedule, row_of, spec_of
 from fairway.store import Accepted, NewJob, ScheduleChange, ScheduleRow, Store, Submission
 from fairway.times import MICRO
@@ -54,9 +56,11 @@ class Timekeeper:
         reign: Reign,
         cancel: Callable[[int], Awaitable[object]],
         ring: Callable[[], None],
+        tell: Callable[[Sequence[News]], None],
     ) -> None:
         self._store, self._reign = store, reign
-        self._cancel, self._ring = cancel, ring
+        self._cancel, self._ring, self._tell = cancel, ring, tell
+        self.counts = ScheduleCounts()
         self._kept: dict[str, Kept] = {}
         self._changed: set[str] = set()
         self._stirred = asyncio.Event()
@@ -164,18 +168,23 @@ class Timekeeper:
 
     async def _fire(self, kept: Kept, decision: Decision) -> None:
         now = wall()
-        jobs, progress = self._jobs(kept, decision, now)
+        fires, jobs, progress = self._jobs(kept, decision, now)
+        step = Step(kept.row.name, kept.progress, decision, fires, jobs, now)
         accepted = await self._write(kept, progress, jobs, now)
         if accepted is None:
             raise Conflict("somebody changed it meanwhile")
         if jobs:
             self._ring()
+        step.count(self.counts)
+        if news := list(step.news(accepted)):
+            self._tell(news)
         real = corrected(progress, jobs, accepted)
         if real != progress:
             await self._write(kept, real, (), now)
 
-    def _jobs(self, kept: Kept, decision: Decision, now: int) -> tuple[list[NewJob], Progress]:
-        """Make a job for each fire, and the progress that remembers them."""
+    def _jobs(self, kept: Kept, decision: Decision, now: int) -> tuple[list[int], list[NewJob], Progress]:
+        """Make a job for each fire, and the progress that remembers them; return the fires that have one."""
+        fires: list[int] = []
         jobs: list[NewJob] = []
         progress = decision.progress
         for fire in decision.submits:
@@ -185,9 +194,10 @@ class Timekeeper:
                 log.error("a schedule's job is refused", extra={"schedule": kept.row.name, "why": str(error)})
                 progress = replace(progress, last=Last(fire, None, "refused"))
                 continue
+            fires.append(fire)
             jobs.append(job)
             progress = progress.submitted(fire, job.id)
-        return jobs, progress
+        return fires, jobs, progress
 
     async def _write(
         self, kept: Kept, progress: Progress, jobs: Sequence[NewJob], now: int
