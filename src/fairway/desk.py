@@ -227,7 +227,10 @@ class Desk(Protocol):
         """Let another node hear that this one leads in *term*, until it does no more."""
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
-        """Accept jobs durably: through the leader's next commit if this node leads, else by the store."""
+        """Accept jobs durably: through the leader's next commit if this node leads, else by the store.
+
+        Jobs of queues in set mode get their keys first; the submissions then have them.
+        """
 
     async def get_job(self, job: int) -> StoredJob:
         """Return a job or raise NotFound."""

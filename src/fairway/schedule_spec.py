@@ -71,8 +71,8 @@ def _read_every(spec: ScheduleSpec) -> Every:
         raise InvalidRequest(str(error), field="every") from None
 
 
-def check_job(spec: ScheduleSpec, now: int) -> None:
-    """Refuse a job that could not be submitted when the time comes."""
+def check_job(spec: ScheduleSpec, now: int) -> NewJob:
+    """Return the job as it would be submitted, or refuse one that could not be when the time comes."""
     for field in ("run_at", "delay"):
         if getattr(spec.job, field) is not None:
             raise InvalidRequest(
@@ -86,7 +86,7 @@ def check_job(spec: ScheduleSpec, now: int) -> None:
     if spec.job.after:
         raise InvalidRequest("the jobs of a schedule wait for none; leave job.after out", field="job.after")
     try:
-        new_job(spec.job, 0, now)
+        return new_job(spec.job, 0, now)
     except CallerError as error:
         field = f"job.{error.field}" if error.field else "job"
         raise InvalidRequest(error.detail, code=error.code, field=field, status=error.status) from None

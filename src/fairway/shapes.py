@@ -61,6 +61,7 @@ class Job(Company):
     work: Any
     tags: list[str]
     unique: str | None
+    unique_for: float | None
     run_at: str
     deadline: str | None
     attempt: int
@@ -109,6 +110,7 @@ class Settings(TypedDict):
     burst: int | None
     paused: bool
     discipline: str | None
+    unique: bool | None
     on_lease_lost: str | None
     quantum: int | None
     charge: str | None

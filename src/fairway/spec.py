@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Rules
 from fairway.dependencies import MOST_AFTER, read_after
 from fairway.errors import InvalidRequest
+from fairway.keys import check_key, payload_key
 from fairway.names import QUEUE_PATTERN, TASK_PATTERN, check_globs, check_queue, check_task, check_text
 from fairway.store import NewJob
 from fairway.strict import compact_json, convert, strict_json
@@ -50,6 +51,9 @@ Glob = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 600})
 Globs = Annotated[list[Glob], Meta(extra_json_schema={"maxItems": 32})]
 Priority = Annotated[int, Meta(ge=-32768, le=32767)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+UniqueKey = Annotated[
+    ShortText | bool, Meta(description="a key, or true: whatever the job does is its key (set mode)")
+]
 Limit = Annotated[int, Meta(ge=0, le=1_000_000)]
 After = Annotated[
     list[str],
@@ -79,7 +83,9 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     kwargs: dict[str, Any] = {}
     work: dict[str, Any] | None = None
     tags: Globs = []
-    unique: ShortText | None = None
+    unique: UniqueKey | None = None
+    unique_for: Duration | None = None
+    replace: bool = False
     run_at: Time | None = None
     delay: Duration | None = None
     max_attempts: Count | UnsetType | None = UNSET
@@ -118,10 +124,17 @@ def new_job(spec: JobSpec, job_id: int, now: int, together: Sequence[int] = ()) 
         now,
         _rules(spec),
         payload,
-        None if spec.unique is None else check_text(spec.unique, "unique"),
+        _unique(spec, adapter, task, payload),
         spec.concurrency,
         _extras(spec, run_at, now, together),
+        spec.replace,
     )
+
+
+def _unique(spec: JobSpec, adapter: str, task: str, payload: bytes) -> str | None:
+    if spec.unique is None or spec.unique is False:
+        return None
+    return payload_key(adapter, task, payload) if spec.unique is True else check_key(spec.unique)
 
 
 def _contents(spec: JobSpec) -> tuple[str, str, bytes]:
@@ -161,14 +174,24 @@ def _run_at(spec: JobSpec, now: int) -> int:
 
 def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Extras | None:
     """Return what few jobs have; None for all others."""
-    if spec.deadline is None and not spec.after and spec.group is None:
+    if spec.deadline is None and not spec.after and spec.group is None and spec.unique_for is None:
         return None
     return Extras(
         deadline=None if spec.deadline is None else read_deadline(spec.deadline, run_at, now),
         after=read_after(spec.after, together),
         if_failed=spec.if_failed,
         group=None if spec.group is None else check_text(spec.group, "group"),
+        unique_for=None if spec.unique_for is None else _unique_seconds(spec.unique_for),
     )
+
+
+def _unique_seconds(value: str | int | float) -> float:
+    seconds = parse_duration(value, "unique_for")
+    if seconds == 0:
+        raise InvalidRequest(
+            "unique_for must be above 0; leave it out for a key that ends with its job", field="unique_for"
+        )
+    return seconds
 
 
 def read_deadline(value: str | int | float, run_at: int, now: int) -> int:

@@ -39,6 +39,7 @@ class NewJob(NamedTuple):
     unique: str | None = None
     concurrency: int | None = None  # sets the queue's limit when the leader takes the job in
     extras: Extras | None = None
+    replace: bool = False  # takes its unique key from whoever has it; the store notes from whom in `extras`
 
 
 class Request(NamedTuple):
@@ -60,7 +61,8 @@ class Submission:
 class Accepted:
     """The answer to a submission: an id for each job, and which of them existed already.
 
-    A job whose unique key was taken is not inserted; the id is then the holder's. `problem` is set when
+    A job whose unique key was taken is not inserted; the id is then the holder's, which may have ended. One
+    that replaces is always inserted. `problem` is set when
     nothing was inserted at all: `idempotency_conflict` (the key was used for another payload).
     """
 
@@ -250,8 +252,8 @@ class Store(Protocol):
     async def find_job(self, job: int) -> StoredJob | None:
         """Return a job, hot or ended, read in one statement."""
 
-    async def find_claim(self, queue: str, unique: str) -> int | None:
-        """Return the job that holds a unique key of a queue, if one does."""
+    async def find_claim(self, queue: str, unique: str, now: int) -> int | None:
+        """Return the job that holds a unique key of a queue, if one does; it may have ended."""
 
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         """Return those of *jobs* that exist, in any order."""
@@ -292,6 +294,9 @@ class Store(Protocol):
         self, path: str | None = None, most: int = 100, before: int | None = None
     ) -> list[NumberedChange]:
         """Return changes of a queue's settings, or of all, newest first; *before* is a number not reached."""
+
+    async def find_queues(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the same of those of *paths* that are known."""
 
     async def schedule_rows(self) -> list[ScheduleRow]:
         """Return every schedule, by name."""
@@ -334,8 +339,8 @@ class Store(Protocol):
         touch none of the other's jobs.
 
         Submissions come first, then the batch in the order of its fields. Submissions of the leader leave
-        no arrival. A record whose fence does not match raises Deposed as well: the core is wrong about
-        the world and must be rebuilt.
+        no arrival, and none of their jobs replaces another. A record whose fence does not match raises
+        Deposed as well: the core is wrong about the world and must be rebuilt.
         """
 
     async def write_schedule(
@@ -374,11 +379,14 @@ class Store(Protocol):
     async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
         """Return how those of *jobs* ended that have, None for those that are not there any more."""
 
+    async def find_replaced(self, jobs: Sequence[int]) -> list[Arrival]:
+        """Return those of *jobs* that wait or run although their unique key has gone to a newer job."""
+
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         """Read what running attempts need once more, to send a begin again."""
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
-        """Forget old ended jobs, logs, events, changes of queues and idempotency keys; return how many.
+        """Forget old ended jobs, logs, events, changes of queues and keys; return how many.
 
         A bounded number at a time. Of changes the newest 1,000 stay, and the last 20 of each queue there is.
         """

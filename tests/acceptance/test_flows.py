@@ -183,9 +183,7 @@ def test_a_new_seed_loses_and_doubles_nothing(stage: Stage) -> None:
 
 
 # --- seconds ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("begins", "within"), [(600, 0.1), pytest.param(2000, 0.05, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("begins", "within"), [(600, 0.1), pytest.param(2000, 0.05, marks=pytest.mark.long)])
 def test_seconds_are_shared_whatever_the_jobs_take(stage: Stage, begins: int, within: float) -> None:
     """One flow's jobs take ten times as long as the others'."""
     weights = {"long": 1, "one": 1, "two": 2}

@@ -244,6 +244,14 @@ def test_submit_sends_a_task_or_a_file_overruled_by_options(node: StandIn, tmp_p
     assert node.asked[-1].body == {"work": {"adapter": "command", "run": [["true"]]}}
 
 
+def test_submit_sends_what_was_said_of_keys(node: StandIn) -> None:
+    node.answer("POST /v1/jobs", job(), status=201)
+    node.run("submit", "--unique-payload", "--unique-for", "1h", "--replace", "--task", "shop.send")
+    assert node.asked[-1].body == {"task": "shop.send", "unique": True, "unique_for": 3600.0, "replace": True}
+    result = node.run("submit", "--unique-payload", "--unique", "k", "--task", "shop.send")
+    assert result.exit_code == 2 and "exclude each other" in result.stderr
+
+
 def test_a_task_that_was_waited_for_prints_its_value(node: StandIn) -> None:
     task: dict[str, Any] = {"task": "shop.send", "args": [], "kwargs": {}, "work": None}
     node.answer("POST /v1/jobs", job(**task), status=201)

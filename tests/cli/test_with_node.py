@@ -220,6 +220,24 @@ def test_settings_come_from_a_file_are_undone_and_go_along_with_a_new_name(
     assert fairway.out("jobs", "wait", *jobs).count("succeeded") == 3
 
 
+def test_equal_jobs_are_one_and_the_newest_takes_the_place_of_the_one_that_waits(fairway: Shell) -> None:
+    fairway.out("queues", "set", "once", "unique=true")
+    assert re.search(r"once .* unique", fairway.out("queues", "list"))
+    fairway.out("queues", "pause", "once")
+    first, second, other = [
+        fairway.submit("--queue", "once/mail", "--", "echo", word) for word in ("a", "a", "b")
+    ]
+    assert first == second != other
+    newer = fairway.submit("--queue", "once/mail", "--replace", "--unique-for", "1h", "--", "echo", "a")
+    eventually(lambda: fairway.json("jobs", "show", first)["state"] == "cancelled")
+    assert fairway.json("jobs", "show", first)["outcome"]["reason"] == "replaced"
+    fairway.out("queues", "resume", "once")
+    assert "succeeded" in fairway.out("jobs", "wait", newer)
+    assert fairway.submit("--queue", "once/mail", "--", "echo", "a") == newer
+    refused = fairway("submit", "--unique-for", "1h", "--", "true")
+    assert refused.returncode == 2 and "needs a unique key" in refused.stderr
+
+
 def test_what_failed_is_found_by_a_query_and_tried_again(fairway: Shell) -> None:
     for _ in range(2):
         fairway("submit", "--wait", "--queue", "again", "--attempts", "1", "--", "false")

@@ -16,6 +16,11 @@ import fairway
 from fairway.errors import Conflict, InvalidRequest, NoLeader, NotFound
 from fairway.stores.sqlite.store import SqliteStore
 
+#: What a leader writes when it is told `fairway queues set acme unique=true`.
+KEYED = "INSERT INTO queue (path, settings, created_at) VALUES ('acme', x'{}', 1)".format(
+    b'{"unique": true}'.hex()
+)
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -70,6 +75,38 @@ def test_the_same_without_blocking(send: Any) -> None:
             await handle.acancel()
 
     asyncio.run(run())
+
+
+def test_equal_payloads_are_one_job(send: Any) -> None:
+    many = send.app.submit_many(send.options(unique=True).job(to) for to in ("a", "b", "a", "b", "c"))
+    ids = [handle.id for handle in many]
+    assert ids[0] == ids[2] and ids[1] == ids[3] and len(set(ids)) == 3
+    assert send.options(unique=True).submit("a").id == ids[0]
+    assert send.submit("a").id not in ids
+
+
+def test_a_key_that_lasts_is_kept_with_its_job(send: Any) -> None:
+    handle = send.options(unique="k", unique_for="1h").submit("a")
+    assert send.app.get(handle.id).details["unique_for"] == 3600
+
+
+def test_the_newest_job_takes_the_key(send: Any) -> None:
+    newest = send.options(unique="k", replace=True, delay="5s")
+    first, second = newest.submit("a"), newest.submit("b")
+    assert first.id != second.id
+    assert send.options(unique="k").submit("c").id == second.id
+
+
+def test_a_queues_setting_makes_payloads_keys(send: Any, file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute(KEYED)
+    connection.close()
+    task = send.options(queue="acme/emails")
+    first, second, other = task.submit("a"), task.submit("a"), task.submit("b")
+    assert first.id == second.id != other.id
+    task.options(replace=True).submit("a")
+    with pytest.raises(InvalidRequest, match="needs a unique key"):
+        send.options(queue="beta", unique_for=5).submit("a")
 
 
 def test_equal_unique_keys_are_one_job(send: Any) -> None:
@@ -157,6 +194,23 @@ def test_the_job_does_not_exist_if_the_caller_rolls_back(send: Any, connection: 
     send.submit("a", connection=connection)
     connection.execute("ROLLBACK")
     assert stored(connection) == (0, 0, 0)
+
+
+def test_a_job_cannot_replace_another_inside_a_transaction(send: Any, connection: Any) -> None:
+    with pytest.raises(InvalidRequest, match="without connection=") as refused:
+        send.options(unique="k", replace=True).submit("a", connection=connection)
+    assert refused.value.field == "replace"
+    connection.execute("COMMIT")
+    assert stored(connection) == (0, 0, 1)
+
+
+def test_a_queues_setting_makes_payloads_keys_inside_a_transaction(send: Any, connection: Any) -> None:
+    connection.execute(KEYED)
+    task = send.options(queue="acme/emails")
+    first, second = (task.submit("a", connection=connection) for _ in range(2))
+    assert first.id == second.id
+    with pytest.raises(InvalidRequest, match="needs a unique key"):
+        send.options(queue="beta", unique_for=5).submit("a", connection=connection)
 
 
 def test_unique_keys_hold_inside_a_transaction(send: Any, connection: Any) -> None:

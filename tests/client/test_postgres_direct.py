@@ -55,6 +55,18 @@ def test_the_same_without_blocking(send: Any) -> None:
     asyncio.run(run())
 
 
+def test_the_newest_job_takes_the_key(send: Any) -> None:
+    newest = send.options(unique="newest", replace=True, unique_for="1h")
+    first, second = newest.submit("a"), newest.submit("b")
+    assert first.id != second.id
+    assert send.options(unique="newest").submit("c").id == second.id
+
+
+def test_equal_payloads_are_one_job(send: Any) -> None:
+    many = send.app.submit_many(send.options(unique=True).job(to) for to in ("a", "b", "a"))
+    assert many[0].id == many[2].id != many[1].id
+
+
 def test_equal_unique_keys_are_one_job(send: Any) -> None:
     first, second = (send.options(unique="k").submit(to) for to in ("a", "b"))
     assert first.id == second.id

@@ -141,6 +141,27 @@ def test_nothing_is_left_of_a_savepoint(send: Any, caller: Caller, dsn: str) -> 
     assert stored(dsn) == (0, 0, 1)
 
 
+def test_a_queues_setting_makes_payloads_keys(send: Any, caller: Caller, dsn: str) -> None:
+    settings = b'{"unique": true}'.hex()
+    ask(dsn, f"INSERT INTO fairway.queue VALUES ('set', '\\x{settings}', 1) ON CONFLICT DO NOTHING")
+    task = send.options(queue="set/emails", unique_for="1h")
+    with caller.transaction():
+        first, second = caller.submit(task, "a"), caller.submit(task, "a")
+    assert first.id == second.id
+    assert stored(dsn) == (1, 1, 0)
+    with pytest.raises(InvalidRequest, match="without connection="), caller.transaction():
+        caller.submit(task.options(replace=True), "a")
+
+
+def test_a_key_whose_time_is_over_is_taken(send: Any, caller: Caller, dsn: str) -> None:
+    with caller.transaction():
+        first = caller.submit(send.options(unique="k", unique_for="1h"), "a")
+    ask(dsn, "UPDATE fairway.claim SET over = true, until = 1")
+    with caller.transaction():
+        second, third = (caller.submit(send.options(unique="k"), "b") for _ in range(2))
+    assert first.id != second.id == third.id
+
+
 def test_equal_unique_keys_are_one_job(send: Any, caller: Caller, dsn: str) -> None:
     task = send.options(unique="k")
     with caller.transaction():

@@ -203,6 +203,32 @@ def test_equal_unique_keys_are_one_job(node: Running) -> None:
     first.cancel()
 
 
+def test_equal_payloads_are_one_job(node: Running) -> None:
+    task = node.tasks.add.options(unique=True, delay="1h")
+    first, second, other = task.submit(1), task.submit(1), task.submit(2)
+    assert first.id == second.id != other.id
+    first.cancel()
+    other.cancel()
+
+
+def test_a_key_that_lasts_gives_the_ended_job_again(node: Running) -> None:
+    task = node.tasks.add.options(unique="lasting", unique_for="1h")
+    first = task.submit(1)
+    assert first.result(timeout=30) == 2
+    again = task.submit(41)
+    assert again.id == first.id and again.result(timeout=5) == 2
+
+
+def test_only_the_newest_of_many_is_run(node: Running) -> None:
+    newest = node.tasks.add.options(unique="page-7", replace=True, delay=0.3)
+    handles = [newest.submit(number) for number in range(5)]
+    assert handles[-1].result(timeout=30) == 5
+    for handle in handles[:-1]:
+        with pytest.raises(fairway.JobCancelled):
+            handle.result(timeout=30)
+        assert handle.refresh().details["outcome"]["reason"] == "replaced"
+
+
 def test_events_tell_of_a_job(node: Running) -> None:
     app = node.tasks.app
     heard: list[dict[str, Any]] = []

@@ -38,7 +38,7 @@ async def test_it_is_refused_if_it_waits_for_what_is_not_there_and_nothing_is_in
         await stage.submit(new_job(8, unique="k"), waiting_for(9, 1, 77), key="once")
     assert caught.value.code == "unknown_job" and caught.value.field == "after"
     assert await stage.store.find_jobs([8, 9]) == []
-    assert await stage.store.find_claim("acme/emails", "k") is None
+    assert await stage.store.find_claim("acme/emails", "k", NOW) is None
     accepted = await stage.submit(new_job(8, unique="k"), waiting_for(9, 1), key="once", digest=b"other")
     assert (accepted.ids, accepted.problem) == ([8, 9], None)  # the key was not used up either
 
@@ -128,7 +128,7 @@ async def test_a_blocked_job_can_be_moved_released_and_dropped_in_one_commit(sta
     )
     found = await stage.get(8)
     assert (found.queue, found.state, found.run_at, found.place) == ("other", State.QUEUED, NOW - 1, NOW + 7)
-    assert await stage.store.find_claim("other", "k") == 8
+    assert await stage.store.find_claim("other", "k", NOW) == 8
     assert await stage.states(9) == [State.FAILED]
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairway.core.model import Delivery, Rules
+from fairway.core.model import Delivery, Extras, Rules
 from fairway.core.plan import Batch, Begin, Drop, Return, Revive, SaveQueue
 from fairway.errors import Conflict, Deposed, StoreUnavailable, StoreUnusable, Unsure
 from fairway.store import Request, Submission
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.postgres.inserting import insert_submissions
 from fairway.stores.postgres.sql import queries_of
-from tests.conformance.stage import NOW, Stage, an_end, new_job, told
+from tests.conformance.stage import NOW, SECOND, Stage, an_end, new_job, told
 from tests.postgres import shared_server
 
 
@@ -463,3 +463,80 @@ async def test_first_begins_go_the_short_way_and_later_ones_the_long_way(stage: 
     with pytest.raises(Deposed):
         await stage.commit(begins=begins[1:])  # it runs already
     assert [one.event.attempt for one in await stage.store.events_after(first.number or 0, 9)][-1:] == [2]
+
+
+async def test_taking_a_key_whose_time_is_over_makes_the_leader_wait_for_nobody(
+    stage: Stage, user: Any
+) -> None:
+    hour = Extras(unique_for=3600.0)
+    late = NOW + 3600 * SECOND
+    await stage.run(new_job(1, unique="k", extras=hour), new_job(2, unique="l", extras=hour))
+    async with user.transaction():
+        jobs = [new_job(3, unique="k"), new_job(4, unique="l"), new_job(5, unique="m")]
+        await insert_submissions(user, queries_of("fairway"), [Submission(jobs)], late)
+        # The ended job's old key is in the open transaction: it counts as taken, and the rest goes on.
+        receipt = await asyncio.wait_for(stage.commit(revives=[Revive(1, late, late)], now=late), 5)
+        assert receipt.revived == []
+        await asyncio.wait_for(stage.store.tidy(late, 1e9), 5)
+        with pytest.raises(Conflict) as refused:
+            await stage.store.submit([Submission([new_job(6, unique="k")])], late)
+        assert refused.value.code == "unique_pending"
+    [accepted] = await stage.store.submit([Submission([new_job(7, unique="k")])], late)
+    assert accepted.ids == [3]
+
+
+async def test_one_who_comes_too_late_for_an_old_key_locks_nothing(stage: Stage, user: Any, dsn: str) -> None:
+    """Two want a key whose time is over. The second waits for the first, gets nothing and holds nothing."""
+    late = NOW + 3600 * SECOND
+    await stage.run(new_job(1, unique="k", extras=Extras(unique_for=3600.0)))
+    other = await asyncpg.connect(dsn, timeout=10)
+    first, second = user.transaction(), other.transaction()
+    await first.start()
+    await second.start()
+    sql = queries_of("fairway")
+    await insert_submissions(user, sql, [Submission([new_job(2, unique="k")])], late)
+    waiting = asyncio.create_task(
+        insert_submissions(other, sql, [Submission([new_job(3, unique="k")])], late)
+    )
+    await until_locked(user)
+    await first.commit()
+    inserted = await asyncio.wait_for(waiting, 5)
+    assert inserted.accepted[0].ids == [2]
+    # The second transaction is still open; the leader begins the job and ends it all the same.
+    await asyncio.wait_for(stage.begin(2), 5)
+    await asyncio.wait_for(stage.end(2, unique="k"), 1.5)
+    assert await stage.store.find_claim("acme/emails", "k", late) is None
+    await second.rollback()
+    await other.close(timeout=5)
+
+
+async def test_newer_jobs_that_come_at_once_form_a_chain(stage: Stage, dsn: str) -> None:
+    stores = [PostgresStore(dsn) for _ in range(4)]
+    for store in stores:
+        await store.open()
+
+    async def replace_often(store: PostgresStore, first: int) -> None:
+        for number in range(first, first + 15):
+            job = new_job(number, unique="k", replace=True)
+            [accepted] = await store.submit([Submission([job])], NOW)
+            assert accepted.ids == [number]
+
+    await asyncio.gather(*(replace_often(store, 100 * index) for index, store in enumerate(stores, 1)))
+    for store in stores:
+        await store.close()
+    jobs = await stage.waiting()
+    found = await stage.store.find_jobs(jobs)
+    before = {job.extras.replaces for job in found if job.extras is not None}
+    assert len(jobs) == 60 and len(before) == 59  # each but the first replaces another one
+    last = set(jobs) - before
+    assert sorted(one.job for one in await stage.store.find_replaced(jobs)) == sorted(before)
+    assert {await stage.store.find_claim("acme/emails", "k", NOW)} == last
+
+
+async def until_locked(connection: Any) -> None:
+    """Wait until somebody waits for a lock."""
+    for _ in range(1000):
+        if await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError("nobody waits")

@@ -57,10 +57,10 @@ async def test_jobs_that_wait_or_run_are_moved_with_their_keys(stage: Stage) -> 
     await stage.begin(3)
     await stage.commit(moves=[Move([1, 2, 3], "new")])
     assert [(await stage.get(job)).queue for job in (1, 2, 3)] == ["new"] * 3
-    assert await stage.store.find_claim("new", "k") == 1
-    assert await stage.store.find_claim("old", "k") is None
+    assert await stage.store.find_claim("new", "k", NOW) == 1
+    assert await stage.store.find_claim("old", "k", NOW) is None
     await stage.end(3, unique="l", queue="new")
-    assert await stage.store.find_claim("new", "l") is None
+    assert await stage.store.find_claim("new", "l", NOW) is None
     assert (await stage.get(3)).queue == "new"
     assert [one.job for one in await stage.begin(1)] == [1]
 
@@ -68,11 +68,11 @@ async def test_jobs_that_wait_or_run_are_moved_with_their_keys(stage: Stage) -> 
 async def test_a_job_goes_on_without_its_key_where_another_has_it(stage: Stage) -> None:
     await stage.submit(new_job(1, queue="old", unique="k"), new_job(2, queue="new", unique="k"))
     await stage.commit(moves=[Move([1], "new")])
-    assert await stage.store.find_claim("new", "k") == 2
-    assert await stage.store.find_claim("old", "k") is None
+    assert await stage.store.find_claim("new", "k", NOW) == 2
+    assert await stage.store.find_claim("old", "k", NOW) is None
     assert (await stage.get(1)).unique is None
     await stage.commit(drops=[Drop(1, "cancelled", None, NOW)])
-    assert await stage.store.find_claim("new", "k") == 2
+    assert await stage.store.find_claim("new", "k", NOW) == 2
 
 
 async def test_what_ends_or_begins_in_the_same_commit_does_so_where_it_is_moved_to(stage: Stage) -> None:
@@ -84,8 +84,8 @@ async def test_what_ends_or_begins_in_the_same_commit_does_so_where_it_is_moved_
         returns=[returned(3)],
         begins=[Begin([2], "w1-a", "w1", NOW)],
     )
-    assert await stage.store.find_claim("old", "k") is None
-    assert await stage.store.find_claim("new", "k") is None
+    assert await stage.store.find_claim("old", "k", NOW) is None
+    assert await stage.store.find_claim("new", "k", NOW) is None
     assert [(await stage.get(job)).queue for job in (1, 2, 3)] == ["new"] * 3
     assert await stage.states(1, 2, 3) == [State.SUCCEEDED, State.RUNNING, State.QUEUED]
 

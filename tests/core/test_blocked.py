@@ -312,3 +312,40 @@ def test_blocked_jobs_do_not_count_for_a_queue_s_bounds() -> None:
     stage.finish(1, 2)
     plan: Any = stage.step()
     assert unblocked(plan) == [7, 8, 9] and plan.batch.drops == []
+
+
+# --- replaced ------------------------------------------------------------------------------------------
+def test_a_blocked_job_that_is_replaced_ends_once_and_is_not_released() -> None:
+    stage = running(1)
+    older = block(stage, 9, 1)
+    block(stage, 10, 9)
+    stage.step()
+    stage.absorb(happened.Replaced([older]))
+    stage.finish(1)
+    plan = stage.step()
+    assert [(drop.job, drop.state) for drop in plan.batch.drops] == [(9, "cancelled"), (10, "failed")]
+    assert unblocked(plan) == [] and plan.batch.begins == [] and nobody_waits(stage)
+
+
+def test_a_blocked_job_that_is_replaced_has_no_deadline_any_more() -> None:
+    stage = running(1)
+    older = waiting_for(stage, 9, 1)
+    assert older.extras is not None
+    older = older._replace(extras=replace(older.extras, deadline=stage.now.wall + 1_000_000))
+    stage.absorb(happened.TakenIn([older], [9], {}))
+    stage.step()
+    stage.absorb(happened.Replaced([older]))
+    assert [drop.state for drop in stage.step(5.0).batch.drops] == ["cancelled"]
+    assert stage.step(5.0).batch.drops == []
+
+
+def test_those_who_wait_for_a_running_job_that_is_replaced_hear_of_its_end() -> None:
+    stage = running(1)
+    block(stage, 9, 1)
+    stage.step()
+    stage.absorb(happened.Replaced([stage.arrivals[1]]))
+    assert stage.step().batch.drops == []
+    stage.finish(1, kind="error")
+    plan = stage.step()
+    assert [(end.jobs, end.state) for end in plan.batch.ends] == [([1], State.CANCELLED)]
+    assert plan.batch.returns == [] and list(doomed(plan)) == [9]

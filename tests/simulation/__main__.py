@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from random import Random
 
-from .mix import draw_mix
+from .mix import mix_of
 from .run import check_seed, shrink
 from .witness import Violation
 
@@ -28,7 +27,7 @@ def main() -> int:
             if options.keep_going:
                 print(str(violation).splitlines()[0], flush=True)
                 continue
-            smallest = shrink(seed, draw_mix(Random(seed)))
+            smallest = shrink(seed, mix_of(seed))
             print(f"the smallest variant that fails: {smallest}", flush=True)
             try:
                 check_seed(seed, smallest)

@@ -55,6 +55,8 @@ class Wish:
     after: tuple[int, ...] = ()  # jobs it waits for
     after_own: int = 0  # and how many of those before it in its own call
     if_failed: str = "fail"
+    replace: bool = False
+    unique_for: float | None = None
 
 
 class Clients:
@@ -110,6 +112,8 @@ class Clients:
             after_own=random.randint(0, before) if world.chance(0.5) else 0,
             if_failed=random.choice(("fail", "run")),
         )
+        if world.chance(self.simulation.rate("replacing")):
+            wish = self._replacing(wish)
         self.simulation.wishes[wish.token] = wish
         return wish
 
@@ -118,6 +122,13 @@ class Clients:
         known = list(self.simulation.store.tables.jobs)
         youngest = known[-6:] if self.world.chance(0.7) else known
         return tuple(self.world.random.sample(youngest, min(len(youngest), self.world.random.randint(1, 3))))
+
+    def _replacing(self, wish: Wish) -> Wish:
+        """Let a wish be one for the newest job of one of a few keys, or for one whose key lasts."""
+        random = self.world.random
+        queue, key = random.choice((("acme/a", "r0"), ("acme/a", "r1"), ("beta", "r0")))
+        lasts = random.uniform(1.0, 10.0) if self.world.chance(0.3) else None
+        return replace(wish, queue=queue, unique=key, replace=self.world.chance(0.8), unique_for=lasts)
 
     def _try(self, key: str, wishes: list[Wish]) -> None:
         """Send the call once more, by the leader or by another node, under the same key."""
@@ -139,8 +150,10 @@ class Clients:
                 self._answered(key, accepted[0])
 
         self.world.after(PATIENCE, retry)
-        waits = any(job.extras and job.extras.after for job in submission.jobs)  # then the store is asked
-        if leader is not None and not waits and self.world.chance(0.6):
+        asks_the_store = any(  # so it is inserted like anybody's
+            job.replace or (job.extras is not None and job.extras.after) for job in submission.jobs
+        )
+        if leader is not None and not asks_the_store and self.world.chance(0.6):
             leader.submit(Submit([submission], answer))
         elif not self.simulation.store_down():
             answer(self.simulation.witness.submitted([submission], self.world.wall))
@@ -169,11 +182,13 @@ class Clients:
         self._ids += 1
         now = self.world.wall
         run_at = now + int(wish.delay * 1e6)
-        late = None if wish.patience is None else Extras(deadline=run_at + int(wish.patience * 1e6))
+        deadline = None if wish.patience is None else run_at + int(wish.patience * 1e6)
+        extras = Extras(deadline=deadline, unique_for=wish.unique_for)
+        extras = None if extras == Extras() else extras
         return NewJob(
             self._ids, wish.queue, wish.flow, wish.priority, "python" if wish.task else "command", wish.task,
             wish.tags, Delivery.AT_MOST_ONCE if wish.once else Delivery.AT_LEAST_ONCE,
-            run_at, now, wish.rules, wish.token, wish.unique, wish.concurrency, late,
+            run_at, now, wish.rules, wish.token, wish.unique, wish.concurrency, extras, wish.replace,
         )  # fmt: skip
 
     # --- meddling --------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from fairway.core.scheduler import Core
 from fairway.errors import Deposed
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
-from fairway.node.engine import arrival_of, arrival_of_stored
-from fairway.store import Accepted, Receipt, Submission
+from fairway.node.engine import arrival_of, arrival_of_stored, replaced_by
+from fairway.store import Accepted, Receipt, Submission, Taken
 from fairway.wire import messages as wire
 
 from .links import Link
@@ -184,6 +184,7 @@ class Leader:
         for live in self.store.read_live():
             self.core.absorb(happened.Found(*live), now)
             self.simulation.witness.leases.named(self.term, live.arrival.job, live.begun.attempt, now.mono)
+        self._retire(list(self.core.world.live))
 
     def _renew(self) -> None:
         """Beat; whoever cannot for too long no longer trusts itself."""
@@ -210,8 +211,7 @@ class Leader:
             return None
         if self.simulation.store_down() and (self._rung or self._loading):
             return self._resign("cannot read")
-        self._take_arrivals()
-        self._load_backlog()
+        self._take_in(self._read_arrivals(), self._read_backlog())
         events, self._events = self._events, []
         submits, self._submits = self._submits, []
         now = self.world.now()
@@ -320,23 +320,35 @@ class Leader:
         return self.ports
 
     # --- reads -------------------------------------------------------------------------------------------
-    def _take_arrivals(self) -> None:
+    def _read_arrivals(self) -> list[Taken]:
         if not self._rung:
-            return
+            return []
         self._rung = False
         taken = self.store.read_arrivals(self._arrivals_seen)
         if taken:
             self._arrivals_seen = taken[-1].number
+        return taken
+
+    def _read_backlog(self) -> list[Arrival]:
+        if not self._loading:
+            return []
+        self._loading = False
+        return [row.job for page in self.store.read_waiting() for row in page]
+
+    def _take_in(self, taken: Sequence[Taken], page: Sequence[Arrival]) -> None:
+        """Let jobs wait that came, or waited before; what they replace goes in the same commit."""
+        self._retire(replaced_by([*(row.job for row in taken), *page]))
+        if taken:
             jobs = [row.job for row in taken]
             event = happened.TakenIn(jobs, [row.number for row in taken], self._endings(jobs))
             self.core.absorb(event, self.world.now())
+        if page:
+            self.core.absorb(happened.Loaded(page, self._endings(page)), self.world.now())
 
-    def _load_backlog(self) -> None:
-        if self._loading:
-            self._loading = False
-            for page in self.store.read_waiting():
-                jobs = [row.job for row in page]
-                self.core.absorb(happened.Loaded(jobs, self._endings(jobs)), self.world.now())
+    def _retire(self, jobs: Sequence[int]) -> None:
+        replaced = self.store.read_replaced(jobs)
+        if replaced:
+            self.core.absorb(happened.Replaced(replaced), self.world.now())
 
     def _endings(self, jobs: Sequence[Arrival]) -> dict[int, State | None]:
         named = {name for job in jobs if job.blocked and job.extras for name in job.extras.after}

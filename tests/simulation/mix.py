@@ -30,6 +30,8 @@ KINDS: dict[str, tuple[float, float]] = {
     "meddling": (0.05, 0.50),  # people change limits, pause, edit, cancel, retry: per second
     "impatience": (0.05, 0.30),  # a client hears no answer and asks again, per request
 }
+#: How many of the jobs of a world that has such replace those that have their key.
+REPLACING = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class Mix:
     def without(self, kind: str) -> Mix:
         """Return the same world without one kind of fault."""
         return replace(self, rates=tuple(pair for pair in self.rates if pair[0] != kind))
+
+
+def mix_of(seed: int) -> Mix:
+    """Return a seed's world. In every third jobs replace each other: the others stay what they were."""
+    mix = draw_mix(Random(seed))
+    return replace(mix, rates=(*mix.rates, ("replacing", REPLACING))) if seed % 3 == 1 else mix
 
 
 def draw_mix(random: Random) -> Mix:

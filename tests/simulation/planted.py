@@ -316,7 +316,7 @@ def deadline_lost_on_the_way_back() -> Any:
 def move_forgets_the_row() -> Any:
     """A job is moved in the leader's memory, but not in the store."""
 
-    def move(draft: Draft, number: int, queue: str) -> None:
+    def move(draft: Draft, number: int, queue: str, now: int) -> None:
         return None
 
     return patched((writing, "_move", move))
@@ -351,6 +351,21 @@ def doom_goes_no_further() -> Any:
     return patched((blocked, "settle", settle))
 
 
+def replaced_job_stays() -> Any:
+    """The leader takes a newer job in and leaves the one that had its key."""
+
+    def retire(self: Leader, jobs: Sequence[int]) -> None:
+        return None
+
+    return patched((Leader, "_retire", retire))
+
+
+def replaced_job_is_tried_again() -> Any:
+    """A job whose key has gone while it ran waits again after an error."""
+    never = property(lambda live: False, lambda live, value: None)
+    return patched((Live, "replaced", never))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -376,6 +391,8 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "ended before is not heard": (ended_before_is_not_heard, ("invariant 8",)),
     "unknown counts as ended": (unknown_counts_as_ended, ("invariant 21",)),
     "doom goes no further": (doom_goes_no_further, ("invariant 8",)),
+    "replaced job stays": (replaced_job_stays, ("invariant 22",)),
+    "replaced job is tried again": (replaced_job_is_tried_again, ("invariant 22",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
     "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),

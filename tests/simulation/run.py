@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from random import Random
 
 from fairway.core import estimates
 from fairway.core.lifecycle import ENDED
@@ -16,7 +15,7 @@ from fairway.stores.memory import MemoryStore
 from .clients import Clients, Wish
 from .engine import Leader
 from .faults import Faults
-from .mix import Mix, draw_mix
+from .mix import Mix, mix_of
 from .witness import Violation, Witness
 from .workers import Worker
 from .world import World
@@ -151,7 +150,7 @@ class Simulation:
 
 def check_seed(seed: int, mix: Mix | None = None) -> str:
     """Play one world; raises Violation with the seed and the last lines of its trace."""
-    mix = mix or draw_mix(Random(seed))
+    mix = mix or mix_of(seed)
     with short_estimates():
         simulation = Simulation(seed, mix)
         try:

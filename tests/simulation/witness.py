@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway.core.lifecycle import ENDED, State
+from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Moment
 from fairway.core.plan import Drop, End, Event, Plan, Return
 from fairway.errors import Deposed
@@ -79,6 +79,8 @@ class Witness:
         self.tokens: dict[bytes, int] = {}
         self.cancelled: set[tuple[int, int]] = set()  # (job, generation) whose cancel was answered
         self.accepted: set[int] = set()
+        self.replaced: set[tuple[int, int]] = set()  # (job, generation) that lost its key while it ran
+        self.newer: set[int] = set()  # jobs that replace one, and that the leader knows
         self.told_events: Counter[tuple[str, int]] = Counter()
         self.ended_as: dict[int, set[State]] = {}  # all the ways in which a job has ended so far
 
@@ -169,12 +171,37 @@ class Witness:
             )
         self.untaken &= self._arriving()
         self._check_deadlines(now)
+        self._check_keys(receipt)
         self.world.note(
             f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
             f"ends={[(job, e.attempt, str(e.state)) for e in plan.batch.ends for job in e.jobs]} "
             f"returns={[r[:2] for r in plan.batch.returns]} number={receipt.number}"
         )
         return receipt
+
+    def _check_keys(self, receipt: Receipt) -> None:
+        """Of each key one job waits that the leader knows, and none begins that was replaced."""
+        waiting: Counter[tuple[str, str]] = Counter()
+        doubtful = self.untaken | self._replaced_by_untaken()
+        for job in self.store.tables.jobs.values():
+            if job.unique is not None and job.state in WAITING and job.id not in doubtful:
+                waiting[job.queue, job.unique] += 1
+        for key, count in waiting.items():
+            self.require(count == 1, 22, f"{count} jobs wait with the key {key}")
+        for one in receipt.begun:
+            fine = (one.job, self.rows[one.job].generation) not in self.replaced
+            self.require(fine, 22, f"job {one.job} begins after it was replaced")
+        for job in self.store.tables.jobs.values():
+            if job.extras is not None and job.extras.replaces is not None and job.id not in self.untaken:
+                if job.id not in self.newer:
+                    old = self.store.tables.jobs[job.extras.replaces]
+                    self.replaced |= {(old.id, old.generation) for _ in self.store.read_replaced([old.id])}
+                self.newer.add(job.id)
+
+    def _replaced_by_untaken(self) -> set[int]:
+        """Return the jobs whose key has gone to newer ones that the leader does not know yet."""
+        extras = [job.extras for job in self.store.tables.jobs.values() if job.id in self.untaken]
+        return {one.replaces for one in extras if one is not None and one.replaces is not None}
 
     def submitted(self, submissions: Sequence[Submission], wall: int) -> list[Accepted]:
         """Somebody else inserts jobs."""

@@ -39,6 +39,7 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     burst: Count | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
     discipline: ShortText | UnsetType | None = UNSET
+    unique: bool | UnsetType | None = UNSET
     on_lease_lost: Literal["keep", "kill"] | UnsetType | None = UNSET
     quantum: Count | UnsetType | None = UNSET
     charge: Literal["jobs", "seconds"] | UnsetType | None = UNSET

@@ -19,7 +19,7 @@ from fairway.errors import CallerError, Conflict, InvalidRequest
 from fairway.ids import show
 from fairway.shapes import Ids, Job
 from fairway.spec import JobSpec, new_job
-from fairway.store import Accepted, NewJob, Request, Submission
+from fairway.store import Accepted, NewJob, Request, StoredJob, Submission
 from fairway.views import accepted_job, job_view
 
 MOST_JOBS = 10_000
@@ -45,12 +45,23 @@ async def submit_one(call: Call) -> Answer:
     passed = await pass_submit_on(call.desk, call.question)
     if passed is not None:
         return passed
-    accepted = await _submit(call, [job])
+    submission = Submission([job], _request(call))
+    accepted = await _submit(call, submission)
     job_id = accepted.ids[0]
     location = (b"location", f"/v1/jobs/{show(job_id)}".encode())
     if accepted.existed[0]:
-        return answer_json(job_view(await call.desk.get_job(job_id), now), 200, location)
-    return answer_json(job_view(accepted_job(job), now), 201, location)
+        return answer_json(job_view(await _existing(call, job_id), now), 200, location)
+    return answer_json(job_view(accepted_job(submission.jobs[0]), now), 201, location)
+
+
+async def _existing(call: Call, job_id: int) -> StoredJob:
+    found = await call.desk.store.find_job(job_id)
+    if found is None:
+        raise Conflict(
+            f"job {show(job_id)} has this key; it ended and is no longer kept, the key is taken for longer",
+            code="unique_taken",
+        )
+    return found
 
 
 async def submit_many(call: Call) -> Answer:
@@ -61,7 +72,7 @@ async def submit_many(call: Call) -> Answer:
     passed = await pass_submit_on(call.desk, call.question)
     if passed is not None:
         return passed
-    accepted = await _submit(call, jobs)
+    accepted = await _submit(call, Submission(jobs, _request(call)))
     return answer_json({"ids": [show(job_id) for job_id in accepted.ids]})
 
 
@@ -85,8 +96,8 @@ def _name_index(error: CallerError, index: int) -> NoReturn:
     ) from None
 
 
-async def _submit(call: Call, jobs: Sequence[NewJob]) -> Accepted:
-    (accepted,) = await call.desk.submit([Submission(jobs, _request(call))])
+async def _submit(call: Call, submission: Submission) -> Accepted:
+    (accepted,) = await call.desk.submit([submission])
     if accepted.problem is None:
         return accepted
     if accepted.problem == "idempotency_conflict":

@@ -19,7 +19,7 @@ from fairway.cli.queue_changes import apply, history, revert
 NEXT_SHOWN = 10
 #: What can be set on a queue.
 SETTINGS = (
-    "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline",
+    "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline", "unique",
     "on_lease_lost", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb",
     "overflow", "max_attempts", "max_crashes", "timeout", "backoff", "retention",
 )  # fmt: skip

@@ -39,6 +39,9 @@ MOST_FILE_BYTES = 16 * 1024 * 1024
 )
 @click.option("--tag", "tags", metavar="GLOB", multiple=True, help="A tag the worker must have.")
 @click.option("--unique", metavar="KEY", help="While a job with this key waits or runs, you get that one.")
+@click.option("--unique-payload", is_flag=True, help="The same, with what the job does as its key.")
+@click.option("--unique-for", callback=duration, metavar="DURATION", help="The key stays taken for so long.")
+@click.option("--replace", is_flag=True, help="Take the key from the job that has it; drop that if it waits.")
 @click.option("--delivery", type=click.Choice(["at_least_once", "at_most_once"]), help="After a lost worker.")
 @click.option("--concurrency", type=click.IntRange(0), help="Sets the queue's limit.")
 @click.option("--after", metavar="JOB", multiple=True, help="A job that must have ended before it begins.")
@@ -64,7 +67,7 @@ def submit(wait: bool, **given: Any) -> int:
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     job = current().transport().call("POST", "/jobs", body=body, headers=headers)
     if wait:
-        return _wait(job, raw=not given["unique"])
+        return _wait(job, raw=not job.get("unique"))
     if current().json:
         show_json(job)
     else:
@@ -79,10 +82,18 @@ def spec(
     args: list[Any] | None,
     kwargs: dict[str, Any] | None,
     file: Path | None,
+    unique_payload: bool,
+    replace: bool,
     **options: Any,
 ) -> dict[str, Any]:
     """Return the body of the call: the file's fields, overruled by options."""
     _check_one_kind(argv, task, file)
+    if unique_payload:
+        if options["unique"] is not None:
+            raise click.UsageError("--unique and --unique-payload exclude each other")
+        options["unique"] = True
+    if replace:
+        options["replace"] = True
     if options["delay"] is not None and options["run_at"] is not None:
         raise click.UsageError("--delay and --at exclude each other")
     if task is None and (args is not None or kwargs is not None):

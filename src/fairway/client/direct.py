@@ -13,8 +13,9 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from fairway.client.sqlite_transaction import claim, path_of
 from fairway.core.lifecycle import ENDED
 from fairway.errors import Conflict, FairwayError, NoLeader, NotFound, WorldError
 from fairway.ids import find_id, show
+from fairway.keys import CLIENT_SECONDS, KeyedQueues
 from fairway.places import PostgresAddress, is_postgres, postgres_address
 from fairway.store import NewJob, Request, Store, StoredJob, Submission
 from fairway.views import job_view
@@ -49,6 +51,7 @@ class DirectChannel:
         self._start, self._opening = threading.Lock(), asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._store: Store | None = None
+        self._keys = KeyedQueues(self._find_queues, CLIENT_SECONDS)
 
     def submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
         return self._ask(self._submit(requests)).result(CALL_SECONDS)
@@ -91,7 +94,7 @@ class DirectChannel:
 
     async def _submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
         store, now = await self._opened(), _now()
-        jobs = new_jobs(requests, now)
+        jobs = await _patiently(partial(self._keys.give_keys, new_jobs(requests, now)))
         submission = Submission(jobs, Request(uuid.uuid4().hex, _digest(jobs)))
         accepted = (await _patiently(lambda: store.submit([submission], now)))[0]
         if accepted.problem:
@@ -99,8 +102,20 @@ class DirectChannel:
         views = shown(requests, accepted.ids)
         for index, existed in enumerate(accepted.existed):
             if existed:  # an equal unique key had it already: show that job, not ours
-                views[index] = await self._get(show(accepted.ids[index]), 0)
+                views[index] = await self._existing(show(accepted.ids[index]))
         return views
+
+    async def _existing(self, job: str) -> Job:
+        try:
+            return await self._get(job, 0)
+        except NotFound:
+            raise Conflict(
+                f"job {job} has this key; it ended and is no longer kept, the key is taken for longer",
+                code="unique_taken",
+            ) from None
+
+    async def _find_queues(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        return await (await self._opened()).find_queues(paths)
 
     async def _get(self, job: str, wait: float) -> Job:
         """Look at the job until it has ended or the time is over."""

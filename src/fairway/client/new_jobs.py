@@ -12,6 +12,7 @@ from fairway.client.channel import Job, first_state
 from fairway.client.request import JobRequest
 from fairway.dependencies import check_call
 from fairway.ids import IdMaker, show
+from fairway.keys import payload_key
 from fairway.spec import new_job, read_spec
 from fairway.store import NewJob
 from fairway.strict import MOST_DEPTH
@@ -32,7 +33,10 @@ def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
         like = likenesses.get(alike)
         payload = b'{"args":%b,"kwargs":%b}' % (request.args, request.kwargs)
         if like is not None and _needs_no_check(payload):
-            jobs.append(NewJob._make((number, *like[1:11], payload, *like[12:])))
+            unique = like.unique
+            if request.options.get("unique") is True:
+                unique = payload_key(like.adapter, like.task, payload)
+            jobs.append(NewJob._make((number, *like[1:11], payload, unique, *like[13:])))
         else:
             likenesses[alike] = job = _new_job(request, number, now, ids)
             jobs.append(job)

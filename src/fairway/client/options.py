@@ -40,6 +40,9 @@ class TaskOptions(TypedDict, total=False):
     timeout: Duration | None
     backoff: Backoff
     deadline: Duration | Time | None
+    unique: str | bool | None  # a key, or True: whatever the job does is its key
+    unique_for: Duration | None
+    replace: bool
 
 
 class JobOptions(TaskOptions, total=False):
@@ -49,7 +52,6 @@ class JobOptions(TaskOptions, total=False):
     delay: Duration
     run_at: Time
     at: Time  # the same as run_at
-    unique: str
     concurrency: int
     after: Sequence[Handle[Any] | JobRequest[Any] | str]  # a request: of the same call
     if_failed: Literal["fail", "run"]
@@ -81,7 +83,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(name: str, value: Any) -> Any:
     if name in ("run_at", "at"):
         return plain_time(value, name)
-    if name in ("delay", "timeout") and value is not None:
+    if name in ("delay", "timeout", "unique_for") and value is not None:
         return plain_duration(value, name)
     if name == "deadline" and value is not None:
         return _deadline(value)
@@ -89,6 +91,8 @@ def _plain(name: str, value: Any) -> Any:
         return _backoff(value)
     if name in ("priority", "max_attempts", "max_crashes", "concurrency"):
         return _count(value, name)
+    if name == "replace" or (name == "unique" and isinstance(value, bool)):
+        return _truth(value, name)
     if name == "tags":
         return _texts(value)
     if name == "after":
@@ -130,6 +134,12 @@ def _count(value: Any, name: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidRequest(f"{name} must be a whole number, not {value!r}", field=name)
+    return value
+
+
+def _truth(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"{name} must be True or False, not {value!r}", field=name)
     return value
 
 

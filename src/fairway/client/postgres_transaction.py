@@ -16,8 +16,9 @@ from fairway.client.libraries import OwnConnection
 from fairway.client.new_jobs import new_jobs, shown
 from fairway.client.request import JobRequest
 from fairway.errors import Conflict
+from fairway.keys import by_rows, paths_to_ask, with_keys
 from fairway.places import DEFAULT_SCHEDULER, is_postgres, postgres_address
-from fairway.store import Submission
+from fairway.store import NewJob, Submission
 
 #: What PostgreSQL answers where there is no such table, no such schema.
 _NOT_PREPARED = ("42P01", "3F000")
@@ -31,7 +32,7 @@ async def submit(own: OwnConnection, requests: Sequence[JobRequest[Any]], databa
     now = time.time_ns() // 1000
     jobs = new_jobs(requests, now)
     try:
-        ids = await _insert(own, scheduler, Submission(jobs), now)
+        ids = await _insert(own, scheduler, jobs, now)
     except Exception as error:
         if any(getattr(cause, "sqlstate", None) in _NOT_PREPARED for cause in _causes(error)):
             raise Conflict(
@@ -42,11 +43,14 @@ async def submit(own: OwnConnection, requests: Sequence[JobRequest[Any]], databa
     return shown(requests, ids)
 
 
-async def _insert(own: OwnConnection, scheduler: str, submission: Submission, now: int) -> list[int]:
+async def _insert(own: OwnConnection, scheduler: str, jobs: Sequence[NewJob], now: int) -> list[int]:
     from fairway.stores.postgres.inserting import insert_submissions
     from fairway.stores.postgres.sql import queries_of
 
-    inserted = await insert_submissions(own, queries_of(scheduler), [submission], now)
+    sql, paths = queries_of(scheduler), paths_to_ask(jobs)
+    rows = await own.fetch(sql["find_queues"], sorted(paths)) if paths else ()
+    keyed = with_keys(jobs, by_rows({row[0]: row[1] for row in rows}))
+    inserted = await insert_submissions(own, sql, [Submission(keyed)], now)
     return inserted.accepted[0].ids
 
 

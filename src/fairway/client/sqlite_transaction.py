@@ -21,8 +21,9 @@ from fairway.client.channel import Job
 from fairway.client.new_jobs import new_jobs, shown
 from fairway.client.request import JobRequest
 from fairway.errors import Conflict, InvalidRequest
+from fairway.keys import by_rows, paths_to_ask, with_keys
 from fairway.places import is_postgres, sqlite_file
-from fairway.store import Submission
+from fairway.store import NewJob, Submission
 
 #: Which library this process uses on which file.
 _libraries: dict[Path, str] = {}
@@ -64,11 +65,12 @@ def path_of(database: str) -> Path:
 
 
 def _insert(connection: Any, requests: Sequence[JobRequest[Any]], file: Path) -> list[Job]:
-    from fairway.stores.sqlite.inserting import insert_submission
+    from fairway.stores.sqlite.inserting import find_queues, insert_submission
 
     now = time.time_ns() // 1000
-    jobs = new_jobs(requests, now)
+    jobs: Sequence[NewJob] = new_jobs(requests, now)
     try:
+        jobs = with_keys(jobs, by_rows(find_queues(connection.execute, paths_to_ask(jobs))))
         accepted = insert_submission(connection.execute, Submission(jobs), now)
     except Exception as error:
         if "no such table" in str(error):

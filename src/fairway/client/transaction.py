@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 def submit_inside(connection: Any, requests: Sequence[JobRequest[Any]], database: str | None) -> list[Job]:
     """Insert jobs on *connection*, which the caller commits; *database* is the App's own, if it has one."""
+    _check_replaces_nothing(requests)
     library = sqlite_transaction.find_library(connection)
     if library is not None:
         return sqlite_transaction.submit(connection, library, requests, database)
@@ -34,12 +35,23 @@ async def asubmit_inside(
     connection: Any, requests: Sequence[JobRequest[Any]], database: str | None
 ) -> list[Job]:
     """Do the same on a connection that is awaited."""
+    _check_replaces_nothing(requests)
     if sqlite_transaction.find_library(connection) is not None:
         raise _misfit(connection, "blocks the event loop: use `task.submit(..., connection=...)`")
     own = recognise(connection)
     if not own.awaits:
         raise _misfit(own, "blocks the event loop: use `task.submit(..., connection=...)`")
     return await postgres_transaction.submit(own, requests, database)
+
+
+def _check_replaces_nothing(requests: Sequence[JobRequest[Any]]) -> None:
+    """The claim of a job that lives is locked for as long as the transaction is open: the leader needs it."""
+    if any(request.options.get("replace") for request in requests):
+        raise InvalidRequest(
+            "a job cannot replace another inside your own transaction: the scheduler would wait for you;"
+            " submit it without connection=",
+            field="replace",
+        )
 
 
 def _finish(work: Coroutine[Any, Any, T]) -> T:

@@ -13,6 +13,7 @@ from fairway.core.events import (
     QueueAsked,
     QueueDropAsked,
     QueuesAsked,
+    Replaced,
     WorkerAsked,
 )
 from fairway.core.lifecycle import State
@@ -59,6 +60,22 @@ def give_up(world: World, job: Arrival, now: Moment) -> None:
     world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))
     world.counts.cancelled += 1
     _tell_job(world, "job.ended", job.job, job.queue, State.CANCELLED, job.shape.task, now)
+
+
+def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
+    """End those that wait, known here or not yet; those that run go on, but are not tried again."""
+    for job in event.arrivals:
+        world.forecasts.forget(job.job)
+        live = world.live.get(job.job)
+        if live is not None:
+            live.replaced = True
+            continue
+        _take_out(world, job, now)
+        world.tree.deadlines.over.pop(job.job, None)
+        outcome = describe(Reason.REPLACED, note("Replaced", "a newer job took its unique key"))
+        world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))
+        world.counts.cancelled += 1
+        _tell_job(world, "job.ended", job.job, job.queue, State.CANCELLED, job.shape.task, now)
 
 
 def edit(world: World, ask: EditAsked, now: Moment) -> None:

@@ -122,6 +122,8 @@ def settle(
     )
     if kind == "crashed":
         world.counts.crashed += 1
+    if live.replaced and judgement.reason is None:
+        judgement = judgement._replace(trigger=Trigger.CANCEL, reason=Reason.REPLACED)
     state = advance(State.RUNNING, judgement.trigger)
     world.forget(live)
     if judgement.reason is not None:

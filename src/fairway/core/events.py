@@ -39,6 +39,12 @@ class Loaded(NamedTuple):
     ended: Endings = NO_ENDINGS
 
 
+class Replaced(NamedTuple):
+    """Jobs whose unique key has gone to newer ones, which are taken in next: these begin no more."""
+
+    arrivals: Sequence[Arrival]
+
+
 class Refused(NamedTuple):
     """Submitted jobs that the store did not insert: their key was taken."""
 
@@ -241,7 +247,7 @@ class WorkerAsked(NamedTuple):
 
 
 CoreEvent = (
-    Submitted | TakenIn | Loaded | Refused | Started | Found | QueueFound
+    Submitted | TakenIn | Loaded | Replaced | Refused | Started | Found | QueueFound
     | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
     | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
     | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked | Noted

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     DROPPED = "dropped"
     EXPIRED = "expired"
+    REPLACED = "replaced"
     CRASHED = "crashed"
     LOST = "lost"
     STOPPED = "stopped"
@@ -174,6 +175,7 @@ class QueueSettings:
     rate: str | None = None  # starts in a time, such as 100/min
     burst: int | None = None  # starts at once after idling
     paused: bool = False
+    unique: bool | None = None  # jobs without a key have their payload as one; inherited
     on_lease_lost: str | None = None  # keep: code runs on; kill: it is ended before the lease can be taken
     # --- inherited, each by itself: what a discipline is made from ---
     discipline: str | None = None

@@ -74,7 +74,9 @@ def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
 
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     world.plan.batch.taken.extend(event.numbers)
-    for arrival in event.arrivals:
+    gone = _dropped(world)
+    arrivals = [arrival for arrival in event.arrivals if arrival.job not in gone]
+    for arrival in arrivals:
         if _known(world, arrival):
             _heed(world, arrival, now)
         elif arrival.blocked:
@@ -82,13 +84,12 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
         else:
             _arrive(world, moving.redirected(world, [arrival]), now)
     blocked.hear(world, event.ended, now)
-    world.forecasts.sample(world, event.arrivals, now)
+    world.forecasts.sample(world, arrivals, now)
 
 
 def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
-    batch = world.plan.batch
-    decided = {drop.job for drop in batch.drops}  # when they were taken in, just now
-    decided.update(one.job for one in batch.unblocks)
+    decided = _dropped(world)  # when they were taken in, just now
+    decided.update(one.job for one in world.plan.batch.unblocks)
     for arrival in event.arrivals:
         if arrival.job in decided or _known(world, arrival):
             continue
@@ -98,6 +99,11 @@ def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
             world.tree.put(arrival, now.wall)
         asks.make_known(world, arrival.queue, now)
     blocked.hear(world, event.ended, now)
+
+
+def _dropped(world: World) -> set[int]:
+    """Return the jobs that the plan being made ends: they were read while they still waited."""
+    return {drop.job for drop in world.plan.batch.drops}
 
 
 def _known(world: World, arrival: Arrival) -> bool:
@@ -276,6 +282,7 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.Submitted: _submitted,
     happened.TakenIn: _taken_in,
     happened.Loaded: _loaded,
+    happened.Replaced: asks.replace_jobs,
     happened.Refused: _refused,
     happened.Started: _started,
     happened.Found: _found,

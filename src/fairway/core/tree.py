@@ -47,6 +47,7 @@ class Tree:
         self._turn_seconds = 0.0  # what a slot is held for on average
         self._turns_learnt = 0
         self.bounded = False  # some queue takes no more than so many jobs
+        self.keyed = False  # in some queue jobs without a unique key have their payload as one
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
@@ -118,6 +119,17 @@ class Tree:
         for above in queue.path_up():
             if above.settings.on_lease_lost is not None:
                 return above.settings.on_lease_lost == "kill"
+        return False
+
+    def keys_payloads(self, path: str) -> bool:
+        """Say whether jobs without a unique key have their payload as one in this queue, made yet or not."""
+        queue = self.queues.get(path) if self.keyed else self.root
+        while queue is None:
+            path = path.rpartition("/")[0]
+            queue = self.queues.get(path)
+        for above in queue.path_up():
+            if above.settings.unique is not None:
+                return above.settings.unique
         return False
 
     def is_rated(self, queue: Queue) -> bool:
@@ -282,6 +294,7 @@ class Tree:
         queue.version += 1
         if queue.parent is not None:
             queue.parent.catch_up(queue)  # a limit that held it back is no claim on the future
+        self.keyed |= settings.unique is True
         if settings.lend or not settings.assured:
             self.keeping.discard(queue)
         else:

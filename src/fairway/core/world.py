@@ -44,6 +44,7 @@ class Live:
     unique: str | None = None
     cancelling = False
     force = False
+    replaced = False  # a newer job took its unique key: it is not tried again
     kill = False  # its worker ends it before the lease can be taken
     found = False  # begun by an earlier leader, in what size is not known
     flow: str | None = None

@@ -44,6 +44,7 @@ from fairway.desk import (
 from fairway.desk import Reply as LeaderReply
 from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, QueueFull, WorldError
 from fairway.ids import IdMaker, show
+from fairway.keys import KeyedQueues, with_keys
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
@@ -83,6 +84,7 @@ class NodeDesk:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._keys = KeyedQueues(lambda paths: self.store.find_queues(paths))
 
     @property
     def name(self) -> str:
@@ -135,6 +137,8 @@ class NodeDesk:
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
+        for each in submissions:
+            each.jobs = await self._with_keys(engine, each.jobs)
         if engine is not None:
             _check_room(engine.core.world.tree, submissions)
         if engine is not None and self._can_ride(engine, submissions):
@@ -146,11 +150,19 @@ class NodeDesk:
         self.ring()
         return accepted
 
+    async def _with_keys(self, engine: Engine | None, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+        """Give jobs of queues in set mode their keys; the leader knows them best."""
+        if engine is None:
+            return await self._keys.give_keys(jobs)
+        tree = engine.core.world.tree
+        return with_keys(jobs, tree.keys_payloads)
+
     def _can_ride(self, engine: Engine, submissions: Sequence[Submission]) -> bool:
         """Say whether all these jobs can be in the leader's own commit.
 
         On a server a unique key may stand in somebody's open transaction: whoever wants it waits, and that
-        must not be the leader.
+        must not be the leader. One that replaces another is inserted like anybody's: the leader must know
+        what it replaces before it takes it in.
         """
         alone = self.store.kind != "postgres"
         jobs = [job for each in submissions for job in each.jobs]
@@ -202,7 +214,7 @@ class NodeDesk:
     async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
         holder = None
         if "queue" in changes and (unique := (await self.get_job(job)).unique) is not None:
-            holder = await self.store.find_claim(changes["queue"], unique)
+            holder = await self.store.find_claim(changes["queue"], unique, wall())
 
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
             if found.state in ENDED:
@@ -471,7 +483,7 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
         return False
     if queue is None or not queue.known or job.id in world.live:  # an id that was drawn twice is the store's
         return False
-    return job.concurrency in (None, queue.settings.limit)
+    return not job.replace and job.concurrency in (None, queue.settings.limit)
 
 
 def _check_room(tree: Tree, submissions: Sequence[Submission]) -> None:

@@ -38,7 +38,7 @@ from fairway.node.inbox import Inbox, Submit
 from fairway.node.logbook import Logbook
 from fairway.node.ports import Hosting, Port
 from fairway.node.work import Work
-from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission
+from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission, Taken
 
 log = logging.getLogger("fairway.engine")
 
@@ -165,8 +165,10 @@ class Engine:
         now = moment()
         for path, settings in sorted((await self._store.queue_rows()).items()):
             self.core.absorb(happened.QueueFound(path, msgspec.json.decode(settings)), now)
-        for live in await self._store.live_attempts():
+        lives = await self._store.live_attempts()
+        for live in lives:
             self.core.absorb(happened.Found(*live), now)
+        await self._retire([live.arrival.job for live in lives if live.begun.unique is not None])
 
     async def _lead(self) -> None:
         wake_at: float | None = 0.0
@@ -192,10 +194,9 @@ class Engine:
 
     async def _write_act_tell(self) -> float | None:
         page = await self._read_backlog()
-        ended = await self._find_endings(page)
-        await self._take_arrivals()
-        if page:
-            self.core.absorb(happened.Loaded(page, ended), moment())
+        taken = await self._read_arrivals()
+        if page or taken:
+            await self._take_in(taken, page)
         work = self._plan()
         work.begin(self._commit(work, None))
         changed = False  # by what the store found: something may begin that was not planned
@@ -324,17 +325,35 @@ class Engine:
                     answer.set_result(done)
 
     # --- what comes from elsewhere ---------------------------------------------------------------
-    async def _take_arrivals(self) -> None:
+    async def _read_arrivals(self) -> list[Taken]:
         if not self._rung:
-            return
+            return []
         self._rung = False
         taken = await self._store.take_arrivals(self._arrivals_seen)
         if taken:
             self._arrivals_seen = taken[-1].number
             self._rung = True  # there may be more
-            jobs, numbers = [row.job for row in taken], list(dict.fromkeys(row.number for row in taken))
-            ended = await self._find_endings(jobs)
-            self.core.absorb(happened.TakenIn(jobs, numbers, ended), moment())
+        return taken
+
+    async def _take_in(self, taken: Sequence[Taken], page: Sequence[Arrival]) -> None:
+        """Let jobs wait that came, or waited before. What they replace goes in the same commit.
+
+        No commit is under way here, so the core and the store agree on what waits and what runs.
+        """
+        arrivals = [row.job for row in taken]
+        await self._retire(replaced_by([*arrivals, *page]))
+        if taken:
+            numbers = list(dict.fromkeys(row.number for row in taken))
+            ended = await self._find_endings(arrivals)
+            self.core.absorb(happened.TakenIn(arrivals, numbers, ended), moment())
+        if page:
+            self.core.absorb(happened.Loaded(page, await self._find_endings(page)), moment())
+
+    async def _retire(self, jobs: Sequence[int]) -> None:
+        """Let those of *jobs* begin no more whose unique key has gone to a newer job."""
+        replaced = await self._store.find_replaced(jobs) if jobs else []
+        if replaced:
+            self.core.absorb(happened.Replaced(replaced), moment())
 
     async def _find_endings(self, arrivals: Sequence[Arrival]) -> dict[int, State | None]:
         """Ask how those jobs ended, if they have, that blocked ones of these wait for.
@@ -408,6 +427,17 @@ def _settle(answer: asyncio.Future[Any], read: Callable[[World], Any], world: Wo
         answer.set_result(read(world))
     except Exception as error:
         answer.set_exception(error)
+
+
+def replaced_by(arrivals: Sequence[Arrival]) -> list[int]:
+    """Return the jobs that had the keys of these before them."""
+    return sorted(
+        {
+            job.extras.replaces
+            for job in arrivals
+            if job.extras is not None and job.extras.replaces is not None
+        }
+    )
 
 
 def arrival_of(job: NewJob) -> Arrival:

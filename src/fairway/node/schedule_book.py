@@ -13,6 +13,7 @@ from fairway.core.schedules import Progress
 from fairway.core.timetable import Timetable
 from fairway.errors import Conflict, InvalidRequest, NotFound
 from fairway.ids import IdMaker
+from fairway.keys import KeyedQueues
 from fairway.leadership.term import Reign
 from fairway.names import check_schedule
 from fairway.node.schedule_news import told_changed, told_fired
@@ -46,6 +47,7 @@ class ScheduleBook:
     ) -> None:
         self._store, self._reign, self._timekeeper, self._tell = store, reign, timekeeper, tell
         self._ids = IdMaker()
+        self._keys = KeyedQueues(store.find_queues)
 
     def numbers(self) -> dict[str, float]:
         """Return what the schedules did in this reign, for /metrics."""
@@ -55,7 +57,7 @@ class ScheduleBook:
         """Make or replace a schedule; say whether it is new."""
         now = wall()
         read_schedule(name, spec)
-        check_job(spec, now)
+        await self._keys.give_keys([check_job(spec, now)])
         for _ in range(TRIES):
             found = await self._store.find_schedule(name)
             if found is None and len(self._timekeeper) >= MOST_SCHEDULES:
@@ -90,7 +92,7 @@ class ScheduleBook:
         """Submit its job now, whatever its policy for overlaps says, and return the id."""
         for _ in range(TRIES):
             now, found = wall(), await self._get(name)
-            job = new_job(spec_of(found).job, self._ids.one(), now)
+            [job] = await self._keys.give_keys([new_job(spec_of(found).job, self._ids.one(), now)])
             progress = progress_of(found).submitted(now, job.id, "run")
             row = _like(found, progress, now)
             accepted = await self._write(name, found, row, Submission([job]))

@@ -22,6 +22,7 @@ from fairway.core.plan import News
 from fairway.core.schedules import Decision, Last, Overlap, Progress, Schedule, decide, next_look
 from fairway.errors import CallerError, Conflict, WorldError
 from fairway.ids import IdMaker
+from fairway.keys import KeyedQueues
 from fairway.leadership.term import Reign
 from fairway.node.schedule_news import ScheduleCounts, Step
 from fairway.schedule_spec import ScheduleSpec, corrected, job_of, progress_of, read_schedule, row_of, spec_of
@@ -65,6 +66,7 @@ class Timekeeper:
         self._changed: set[str] = set()
         self._stirred = asyncio.Event()
         self._ids = IdMaker()
+        self._keys = KeyedQueues(store.find_queues)
         self._loaded = False
 
     def __len__(self) -> int:
@@ -168,7 +170,7 @@ class Timekeeper:
 
     async def _fire(self, kept: Kept, decision: Decision) -> None:
         now = wall()
-        fires, jobs, progress = self._jobs(kept, decision, now)
+        fires, jobs, progress = await self._jobs(kept, decision, now)
         step = Step(kept.row.name, kept.progress, decision, fires, jobs, now)
         accepted = await self._write(kept, progress, jobs, now)
         if accepted is None:
@@ -182,14 +184,17 @@ class Timekeeper:
         if real != progress:
             await self._write(kept, real, (), now)
 
-    def _jobs(self, kept: Kept, decision: Decision, now: int) -> tuple[list[int], list[NewJob], Progress]:
+    async def _jobs(
+        self, kept: Kept, decision: Decision, now: int
+    ) -> tuple[list[int], list[NewJob], Progress]:
         """Make a job for each fire, and the progress that remembers them; return the fires that have one."""
         fires: list[int] = []
         jobs: list[NewJob] = []
         progress = decision.progress
         for fire in decision.submits:
             try:
-                job = job_of(kept.schedule, kept.spec, fire, self._ids.one(), now)
+                made = job_of(kept.schedule, kept.spec, fire, self._ids.one(), now)
+                [job] = await self._keys.give_keys([made])
             except CallerError as error:  # it was good when the schedule was made: the rules have changed
                 log.error("a schedule's job is refused", extra={"schedule": kept.row.name, "why": str(error)})
                 progress = replace(progress, last=Last(fire, None, "refused"))

@@ -9,42 +9,23 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 import msgspec
 
-from fairway.errors import Conflict, InvalidRequest
+from fairway.errors import InvalidRequest
 from fairway.ids import LOW_BITS, show
 from fairway.store import Accepted, NewJob, Request, Submission
-from fairway.stores.rows import Row, extras_row, job_row
+from fairway.stores.claiming import claim_keys
+from fairway.stores.rows import extras_row, job_row
+from fairway.stores.steps import Ask, Put, Steps
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
-CLAIM_TRIES = 5
 
 pack_ids = msgspec.msgpack.Encoder().encode
 _read_ids = msgspec.msgpack.Decoder(list[int]).decode
-
-
-class Ask(NamedTuple):
-    """Run the statement of this name once and send its rows back. A value may be a list of numbers."""
-
-    name: str
-    values: Row
-
-
-class Put(NamedTuple):
-    """Run the statement of this name for each of these rows; send back what they return, if they do."""
-
-    name: str
-    rows: Sequence[Row]
-    returns: bool = False
-
-
-Step = Ask | Put
-Steps = Generator[Step, Sequence[Any], "Inserted"]
 
 
 @dataclass(slots=True)
@@ -56,7 +37,7 @@ class Inserted:
     stored: set[int] = field(default_factory=set)
 
 
-def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = True) -> Steps:
+def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = True) -> Steps[Inserted]:
     """Insert submissions; with *arrivals* off, only jobs whose id had to be redrawn leave one."""
     result = Inserted()
     fresh: list[NewJob] = []
@@ -65,7 +46,7 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
         expected = [job.id for job in jobs]
         accepted = yield from _find_answer(submission.request, expected, now)
         if accepted is None:
-            accepted = yield from _accept(submission.jobs, jobs, fresh)
+            accepted = yield from _accept(submission.jobs, jobs, fresh, now)
             if submission.request is not None and accepted.ids != expected:
                 yield Ask("save_request", (submission.request.key, pack_ids(accepted.ids)))
         result.accepted.append(accepted)
@@ -83,16 +64,16 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
 
 
 def _accept(
-    asked: Sequence[NewJob], jobs: Sequence[NewJob], fresh: list[NewJob]
-) -> Generator[Step, Sequence[Any], Accepted]:
+    asked: Sequence[NewJob], jobs: Sequence[NewJob], fresh: list[NewJob], now: int
+) -> Steps[Accepted]:
     """Accept the jobs of one submission, *asked* for under ids of which some may have been drawn anew."""
     if not any(job.extras is not None and job.extras.after for job in jobs):
-        return (yield from _claim_keys(jobs, fresh))
+        return (yield from claim_keys(jobs, fresh, now))
     named = foreign_names(asked)
     known = {row[0] for row in (yield Ask("find_known_ids", (named,)))} if named else set()
     check_known(named, known)
     first = len(fresh)
-    accepted = yield from _claim_keys(jobs, fresh)
+    accepted = yield from claim_keys(jobs, fresh, now)
     names = {job.id: got for job, got in zip(asked, accepted.ids, strict=True) if job.id != got}
     fresh[first:] = [renamed(job, names) for job in fresh[first:]]
     return accepted
@@ -122,10 +103,7 @@ def renamed(job: NewJob, names: Mapping[int, int]) -> NewJob:
     return job._replace(extras=replace(extras, after=after))
 
 
-Ids = Generator[Step, Sequence[Any], "list[Sequence[NewJob]]"]
-
-
-def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Ids:
+def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps[list[Sequence[NewJob]]]:
     """Return the jobs of each submission under ids that no other job has."""
     ids = [job.id for submission in submissions for job in submission.jobs]
     taken = {row[0] for row in (yield Ask("find_taken_ids", _ranges(ids)))}
@@ -152,9 +130,7 @@ def _ranges(ids: list[int]) -> tuple[list[int], list[int]]:
     return firsts, [*lasts, *ids[-1:]]
 
 
-def _redraw(
-    job: NewJob, seen: set[int], used: set[int], result: Inserted
-) -> Generator[Step, Sequence[Any], NewJob]:
+def _redraw(job: NewJob, seen: set[int], used: set[int], result: Inserted) -> Steps[NewJob]:
     if job.id not in seen:
         seen.add(job.id)
         return job
@@ -166,9 +142,7 @@ def _redraw(
     return job._replace(id=new)
 
 
-def _find_answer(
-    request: Request | None, expected: list[int], now: int
-) -> Generator[Step, Sequence[Any], Accepted | None]:
+def _find_answer(request: Request | None, expected: list[int], now: int) -> Steps[Accepted | None]:
     """Return what was answered to the same request before; if nothing was, note what we expect to answer."""
     if request is None:
         return None
@@ -180,41 +154,3 @@ def _find_answer(
         return Accepted(problem="idempotency_conflict")
     ids = _read_ids(packed)
     return Accepted(ids, [True] * len(ids))
-
-
-def _find_holders(
-    wanted: dict[tuple[str, str], int],
-) -> Generator[Step, Sequence[Any], dict[tuple[str, str], int]]:
-    """Claim keys; return who holds each now: the job that asked, or the one that had it before."""
-    holders: dict[tuple[str, str], int] = {}
-    for _ in range(CLAIM_TRIES):
-        # In one order for everybody: two who want the same keys wait for each other, never in a circle.
-        missing = sorted(key for key in wanted if key not in holders)
-        if not missing:
-            return holders
-        rows = yield Put("claim_key", [(*key, wanted[key]) for key in missing], returns=True)
-        holders |= {(row[0], row[1]): row[2] for row in rows}
-        others = [key for key in missing if key not in holders]
-        if others:
-            rows = yield Put("find_claims", others, returns=True)
-            holders |= {(row[0], row[1]): row[2] for row in rows}  # one that is not there has just gone
-    if len(holders) < len(wanted):
-        raise Conflict("a unique key changes hands all the time; try again", code="unique_pending")
-    return holders
-
-
-def _claim_keys(jobs: Sequence[NewJob], fresh: list[NewJob]) -> Generator[Step, Sequence[Any], Accepted]:
-    """Answer with each job's id, or with the holder of its key; those to insert go to *fresh*."""
-    wanted: dict[tuple[str, str], int] = {}
-    for job in jobs:
-        if job.unique is not None:
-            wanted.setdefault((job.queue, job.unique), job.id)
-    holders = yield from _find_holders(wanted)
-    accepted = Accepted()
-    for job in jobs:
-        holder = job.id if job.unique is None else holders[job.queue, job.unique]
-        accepted.ids.append(holder)
-        accepted.existed.append(holder != job.id)
-        if holder == job.id:
-            fresh.append(job)
-    return accepted

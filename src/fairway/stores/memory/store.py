@@ -33,7 +33,7 @@ from fairway.store import (
 )
 from fairway.stores.memory import search as searching
 from fairway.stores.memory import writing
-from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_waiting, shown
+from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
 from fairway.stores.memory.tidying import ended_between, forget_ended, tidy
 from fairway.stores.paging import MOST_COUNTED
 from fairway.stores.telling import numbered
@@ -147,6 +147,18 @@ class MemoryStore:
         below = [job for job in jobs if job.queue == path or job.queue.startswith(path + "/")]
         return [arrival_of(job) for job in below if is_waiting(job)], ids[-1] if ids else None
 
+    def read_replaced(self, jobs: Sequence[int]) -> list[Arrival]:
+        """Return those of *jobs* that wait or run although their key has gone to a newer one."""
+        claims = self.tables.claims
+        found = [self.tables.jobs[job] for job in jobs if job in self.tables.jobs]
+        return [
+            arrival_of(job)
+            for job in found
+            if job.unique is not None
+            and not is_ended(job)
+            and ((held := claims.get((job.queue, job.unique))) is None or held.job != job.id)
+        ]
+
     def read_begun(self, jobs: Sequence[int]) -> list[Begun]:
         """Return what the running ones of *jobs* were begun with."""
         found = [self.tables.jobs[job] for job in jobs if job in self.tables.jobs]
@@ -170,8 +182,9 @@ class MemoryStore:
         found = self.read_jobs([job])
         return found[0] if found else None
 
-    async def find_claim(self, queue: str, unique: str) -> int | None:
-        return self.tables.claims.get((queue, unique))
+    async def find_claim(self, queue: str, unique: str, now: int) -> int | None:
+        held = self.tables.claims.get((queue, unique))
+        return None if held is None or held.is_free(now) else held.job
 
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         return self.read_jobs(list(dict.fromkeys(jobs)))
@@ -216,6 +229,9 @@ class MemoryStore:
         rows = [NumberedChange(number, change) for number, change in self.tables.changes.items()]
         wanted = [one for one in rows if path in (None, one.change.path) and one.number < (before or 1 << 62)]
         return wanted[::-1][:most]
+
+    async def find_queues(self, paths: Sequence[str]) -> dict[str, bytes]:
+        return {path: self.tables.queues[path] for path in paths if path in self.tables.queues}
 
     async def schedule_rows(self) -> list[ScheduleRow]:
         return [row for _, row in sorted(self.tables.schedules.items())]
@@ -281,6 +297,9 @@ class MemoryStore:
 
     async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
         return self.read_endings(jobs)
+
+    async def find_replaced(self, jobs: Sequence[int]) -> list[Arrival]:
+        return self.read_replaced(jobs)
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return self.read_begun(jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of
@@ -10,12 +11,24 @@ from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob
 
 
+class Claim(NamedTuple):
+    """Whose a unique key is; until when it outlives its job, and whether that has ended."""
+
+    job: int
+    until: int | None = None
+    over: bool = False
+
+    def is_free(self, now: int) -> bool:
+        """Whether anybody may take it."""
+        return self.over and (self.until is None or self.until <= now)
+
+
 @dataclass(slots=True)
 class Tables:
     """Everything, as a store on disk would have it."""
 
     jobs: dict[int, StoredJob] = field(default_factory=dict)
-    claims: dict[tuple[str, str], int] = field(default_factory=dict)
+    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     requests: dict[str, tuple[bytes, list[int], int]] = field(default_factory=dict)  # digest, ids, time
     arrivals: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # job, concurrency
     arrivals_given: int = 0
@@ -69,13 +82,22 @@ class Draft:
         self.arrivals_given += 1
         self.arrivals[self.arrivals_given] = job.id, job.concurrency
 
-    def claim(self, queue: str, key: str, job: int) -> int:
-        """Return who holds the key now."""
-        return self.claims.setdefault((queue, key), job)
+    def holder(self, queue: str, key: str, now: int) -> int | None:
+        """Return whose the key is, if it is not free."""
+        held = self.claims.get((queue, key))
+        return None if held is None or held.is_free(now) else held.job
 
-    def free(self, queue: str, key: str | None, job: int) -> None:
-        if key is not None and self.claims.get((queue, key)) == job:
-            del self.claims[queue, key]
+    def claim(self, queue: str, key: str, job: int, until: int | None) -> None:
+        """Give the key to a job, whoever had it."""
+        self.claims[queue, key] = Claim(job, until)
+
+    def free(self, queue: str, key: str | None, job: int, now: int) -> None:
+        """A job has ended: its key is free, unless it is taken for longer."""
+        held = None if key is None else self.claims.get((queue, key))
+        if key is not None and held is not None and held.job == job:
+            self.claims[queue, key] = held._replace(over=True)
+            if self.claims[queue, key].is_free(now):
+                del self.claims[queue, key]
 
     def keep(self, now: int) -> int | None:
         """Make the draft real; return the number its events got, if it tells any."""

@@ -28,6 +28,8 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
     gone = _forget(tables.jobs, jobs[:most]) + _forget(tables.log, lines)
     gone += _forget(tables.requests, requests[:most]) + _forget(tables.events, events[:most])
     gone += _forget(tables.nodes, nodes) + _forget(tables.changes, _old_changes(tables)[:most])
+    claims = [key for key, claim in tables.claims.items() if claim.is_free(now)]
+    gone += _forget(tables.claims, claims[:most])
     return gone + _forget(tables.arrivals, _idle_arrivals(tables)[:most])
 
 

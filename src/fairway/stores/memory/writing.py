@@ -9,6 +9,7 @@ from fairway.core.lifecycle import State
 from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive, Unblock
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, ScheduleChange, StoredJob, Submission
+from fairway.stores.claiming import replacing, until_of
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
 from fairway.stores.submitting import check_known, foreign_names, renamed
 from fairway.stores.telling import ended_attempts, told
@@ -42,20 +43,20 @@ def commit(
     for move in batch.moves:
         for number in move.jobs:
             if number not in refused:
-                _move(draft, number, move.queue)
+                _move(draft, number, move.queue, now)
     for end in batch.ends:
         for number in end.jobs:
-            _end(draft, number, end)
+            _end(draft, number, end, now)
     for one in batch.returns:
         _return(draft, one)
     for edit in batch.edits:
         if edit.job not in refused:
-            _edit(draft, edit)
+            _edit(draft, edit, now)
     for unblock in batch.unblocks:
         _unblock(draft, unblock)
     for drop in batch.drops:
         if drop.job not in refused:
-            _drop(draft, drop)
+            _drop(draft, drop, now)
     revived = [back for revive in batch.revives if (back := _revive(draft, revive, now))]
     resolved = [found for resolve in batch.resolves if (found := _resolve(draft, resolve, now))]
     over = ended_attempts(batch)
@@ -121,7 +122,7 @@ def _accept(
     check_known(named, [job for job in named if draft.has(job)])
     accepted, first = Accepted(), len(inserted)
     for job in submission.jobs:
-        _accept_one(draft, _with_free_id(draft, job, asked), accepted, inserted)
+        _accept_one(draft, _with_free_id(draft, job, asked), accepted, inserted, now)
     names = {job.id: got for job, got in zip(submission.jobs, accepted.ids, strict=True) if job.id != got}
     if names:
         inserted[first:] = [renamed(job, names) for job in inserted[first:]]
@@ -132,14 +133,20 @@ def _accept(
     return accepted
 
 
-def _accept_one(draft: Draft, job: NewJob, accepted: Accepted, inserted: list[NewJob]) -> None:
-    """Insert a job unless its unique key has a holder, who is then the answer."""
-    holder = job.id if job.unique is None else draft.claim(job.queue, job.unique, job.id)
-    if holder == job.id:
-        draft.insert(job)
-        inserted.append(job)
-    accepted.ids.append(holder)
-    accepted.existed.append(holder != job.id)
+def _accept_one(draft: Draft, job: NewJob, accepted: Accepted, inserted: list[NewJob], now: int) -> None:
+    """Insert a job unless its unique key has a holder, who is then the answer, or is replaced."""
+    holder = None if job.unique is None else draft.holder(job.queue, job.unique, now)
+    if holder is not None and not job.replace:
+        accepted.ids.append(holder)
+        accepted.existed.append(True)
+        return
+    job = job if holder is None else replacing(job, holder)
+    draft.insert(job)
+    inserted.append(job)
+    if job.unique is not None:
+        draft.claim(job.queue, job.unique, job.id, until_of(job.created_at, job.extras))
+    accepted.ids.append(job.id)
+    accepted.existed.append(False)
 
 
 def _with_free_id(draft: Draft, job: NewJob, asked: set[int]) -> NewJob:
@@ -160,11 +167,11 @@ def _live(draft: Draft, number: int, one: End | Return | Flag) -> StoredJob:
     return job
 
 
-def _end(draft: Draft, number: int, end: End) -> None:
+def _end(draft: Draft, number: int, end: End, now: int) -> None:
     job = _live(draft, number, end)
     job.state, job.outcome, job.ended_at = State(end.state), end.outcome, end.ended_at
     job.tries, job.crashes, job.cancelling = end.tries, end.crashes, False
-    draft.free(end.queue, end.unique, number)
+    draft.free(end.queue, end.unique, number, now)
 
 
 def _return(draft: Draft, one: Return) -> None:
@@ -173,10 +180,10 @@ def _return(draft: Draft, one: Return) -> None:
     job.tries, job.crashes, job.losses, job.outcome = one.tries, one.crashes, one.losses, one.outcome
 
 
-def _drop(draft: Draft, drop: Drop) -> None:
+def _drop(draft: Draft, drop: Drop, now: int) -> None:
     job = _waiting(draft, drop.job)
     job.state, job.outcome, job.ended_at = State(drop.state), drop.outcome, drop.ended_at
-    draft.free(job.queue, job.unique, job.id)
+    draft.free(job.queue, job.unique, job.id, now)
 
 
 def _unblock(draft: Draft, one: Unblock) -> None:
@@ -186,29 +193,48 @@ def _unblock(draft: Draft, one: Unblock) -> None:
     job.state, job.place = State.QUEUED, one.place
 
 
-def _edit(draft: Draft, edit: Edit) -> None:
+def _edit(draft: Draft, edit: Edit, now: int) -> None:
     """Re-role a waiting job. Where the new queue has its unique key already, it goes on without one."""
     job = _waiting(draft, edit.job)
-    _move_key(draft, job, edit.queue)
+    if job.unique is not None and job.queue != edit.queue:
+        if (held := draft.claims.get((job.queue, job.unique))) is not None and held.job == job.id:
+            del draft.claims[job.queue, job.unique]
+        if not _claim(draft, job, edit.queue, now):
+            job.unique = None
     job.queue, job.flow, job.priority, job.tags = edit.queue, edit.flow, edit.priority, edit.tags
     job.run_at, job.place = edit.run_at, edit.place
     job.rules, job.extras = edit.rules, edit.extras
 
 
-def _move(draft: Draft, number: int, queue: str) -> None:
+def _move(draft: Draft, number: int, queue: str, now: int) -> None:
     job = draft.find(number)
     if job is None or is_ended(job):
         raise Deposed(f"job {number} has ended, so it cannot be moved")
-    _move_key(draft, job, queue)
+    _move_key(draft, job, queue, now)
     job.queue = queue
 
 
-def _move_key(draft: Draft, job: StoredJob, queue: str) -> None:
-    """Take the unique key along; where the new queue has it already, the job goes on without one."""
-    if job.unique is not None and job.queue != queue:
-        draft.free(job.queue, job.unique, job.id)
-        if draft.claim(queue, job.unique, job.id) != job.id:
-            job.unique = None
+def _move_key(draft: Draft, job: StoredJob, queue: str, now: int) -> None:
+    """Take the unique key along with a branch; where the new queue has it already, the job goes on without.
+
+    One whose key has gone to a newer job gets no other, for that one goes the same way: it was replaced.
+    """
+    held = None if job.unique is None else draft.claims.get((job.queue, job.unique))
+    if job.unique is None or job.queue == queue or held is None or held.job != job.id:
+        return
+    del draft.claims[job.queue, job.unique]
+    if not _claim(draft, job, queue, now):
+        job.unique = None
+
+
+def _claim(draft: Draft, job: StoredJob, queue: str, now: int) -> bool:
+    """Try to get a job's key in a queue; it may still be its own from its last life."""
+    if job.unique is None:
+        return True
+    if draft.holder(queue, job.unique, now) not in (None, job.id):
+        return False
+    draft.claim(queue, job.unique, job.id, until_of(job.created_at, job.extras))
+    return True
 
 
 def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
@@ -216,7 +242,7 @@ def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
     job = draft.find(revive.job)
     if job is None or not is_ended(job):
         return None
-    if job.unique is not None and draft.claim(job.queue, job.unique, job.id) != job.id:
+    if not _claim(draft, job, job.queue, now):
         return None
     job.state, job.place, job.run_at = State.QUEUED, revive.place, revive.run_at
     job.generation, job.tries, job.crashes, job.losses = job.generation + 1, 0, 0, ()

@@ -16,6 +16,7 @@ import asyncpg
 from fairway.core.plan import Batch, Begin, Begun, Edit, End, Move, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.claiming import until_of
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
@@ -25,6 +26,7 @@ from fairway.stores.rows import (
     CODES,
     Row,
     begun_from,
+    extras_from,
     extras_text,
     losses_blob,
     rules_blob,
@@ -61,16 +63,16 @@ async def commit(
     inserted = await _insert(connection, sql, submissions, now, schema)
     asked = {job.id for submission in submissions for job in submission.jobs}
     refused = frozenset(asked - inserted.stored)
-    await _move(connection, sql, without(batch.moves, refused))
-    await _end(connection, sql, batch.ends)
+    await _move(connection, sql, without(batch.moves, refused), now)
+    await _end(connection, sql, batch.ends, now)
     await _return(connection, sql, batch.returns)
     for edit in batch.edits:
         if edit.job not in refused:
-            await _edit(connection, sql, edit)
+            await _edit(connection, sql, edit, now)
     await _run(connection, sql, "unblock_jobs", batch.unblocks)
     drops = [drop for drop in batch.drops if drop.job not in refused]
     await _run(connection, sql, "drop_jobs", [(one.job, CODES[one.state], *one[2:]) for one in drops])
-    revived = await _revive(connection, sql, batch.revives)
+    revived = await _revive(connection, sql, batch.revives, now)
     resolved = await _resolve(connection, sql, batch.resolves)
     await _flag(connection, sql, batch)
     begun = await _begin(connection, sql, without(batch.begins, refused))
@@ -111,15 +113,18 @@ def _check(name: str, asked: int, status: str) -> None:
         raise Deposed(f"{missing} of {asked} records of {name} did not find their job as planned")
 
 
-async def _move(connection: Connection, sql: Sql, moves: Sequence[Move]) -> None:
+async def _move(connection: Connection, sql: Sql, moves: Sequence[Move], now: int) -> None:
     for jobs, queue in moves:
-        for job, before, unique in await connection.fetch(sql["find_keys"], [*jobs], queue):
-            if await _move_key(connection, sql, job, before, queue, unique) is None:
+        for job, before, unique, created_at, extras in await connection.fetch(
+            sql["find_keys"], [*jobs], queue
+        ):
+            until = until_of(created_at, extras_from(extras))
+            if not await _move_key(connection, sql, job, before, queue, unique, until, now):
                 await connection.execute(sql["drop_key"], job)
         _check("move_jobs", len(jobs), await connection.execute(sql["move_jobs"], [*jobs], queue))
 
 
-async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
+async def _end(connection: Connection, sql: Sql, ends: Sequence[End], now: int) -> None:
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
@@ -135,7 +140,11 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End]) -> None:
         _check(name, count, await connection.execute(sql[name], *arguments))
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     if keys:
-        await connection.execute(sql["free_key"], *[list(column) for column in zip(*keys, strict=True)])
+        keys.sort()  # in the order in which those that replace jobs take them
+        columns = [list(column) for column in zip(*keys, strict=True)]
+        freed = await connection.execute(sql["free_key"], *columns, now)
+        if freed != f"DELETE {len(keys)}":  # the others are taken for longer, or have gone to newer jobs
+            await connection.execute(sql["keep_key"], *columns)
 
 
 def _with_runs(groups: Mapping[Row, list[int]]) -> tuple[list[tuple[Run, Row]], dict[Row, list[int]]]:
@@ -170,47 +179,68 @@ async def _return(connection: Connection, sql: Sql, returns: Sequence[Return]) -
     await _run(connection, sql, "return_jobs", rows)
 
 
-async def _edit(connection: Connection, sql: Sql, edit: Edit) -> None:
+async def _edit(connection: Connection, sql: Sql, edit: Edit, now: int) -> None:
     found = await connection.fetchrow(sql["find_waiting"], edit.job)
     if found is None:
         raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
-    queue, unique = found
+    queue, unique, created_at, extras = found
     if unique is not None and queue != edit.queue:
-        unique = await _move_key(connection, sql, edit.job, queue, edit.queue, unique)
-    rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
-    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
+        # The key goes along; where the new queue has it already, the job goes on without one.
+        await connection.execute(sql["give_key_up"], queue, unique, edit.job)
+        until = until_of(created_at, extras_from(extras))
+        unique = unique if await _claim(connection, sql, edit.queue, unique, edit.job, until, now) else None
+    rules, text = rules_blob(edit.rules), extras_text(edit.extras)
+    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text)
     await connection.execute(sql["edit_job"], *row)
 
 
 async def _move_key(
-    connection: Connection, sql: Sql, job: int, before: str, queue: str, unique: str
-) -> str | None:
-    """Take the unique key along; where the new queue has it already, the job goes on without one."""
-    await connection.execute(sql["free_key"], [before], [unique], [job])
-    return unique if await _claim(connection, sql, queue, unique, job) else None
+    connection: Connection,
+    sql: Sql,
+    job: int,
+    before: str,
+    queue: str,
+    unique: str,
+    until: int | None,
+    now: int,
+) -> bool:
+    """Take the unique key along with a branch; where the new queue has it already, the job goes on without.
+
+    One whose key has gone to a newer job gets no other, for that one goes the same way: it was replaced.
+    """
+    if await connection.execute(sql["give_key_up"], before, unique, job) == "DELETE 0":
+        return True
+    return await _claim(connection, sql, queue, unique, job, until, now)
 
 
-async def _claim(connection: Connection, sql: Sql, queue: str, unique: str, job: int) -> bool:
-    """Try to get a key; one in somebody's open transaction counts as taken: the leader does not wait."""
+async def _claim(
+    connection: Connection, sql: Sql, queue: str, unique: str, job: int, until: int | None, now: int
+) -> bool:
+    """Try to get a key, which may still be the job's own from its last life.
+
+    One in somebody's open transaction counts as taken: the leader does not wait.
+    """
     await connection.execute(f"SAVEPOINT claim; SET LOCAL lock_timeout = {int(KEY_SECONDS * 1000)}")
     try:
-        claimed = await connection.fetch(sql["claim_key"], [queue], [unique], [job])
+        await connection.execute(sql["clear_key"], queue, unique, job, now)
+        claimed = await connection.fetch(sql["claim_key"], [queue], [unique], [job], [until])
         await connection.execute("RELEASE SAVEPOINT claim")
     except asyncpg.LockNotAvailableError:
         await connection.execute("ROLLBACK TO SAVEPOINT claim")
         return False
-    return bool(claimed) or await connection.fetchval(sql["find_claim"], queue, unique) == job
+    return bool(claimed)
 
 
-async def _revive(connection: Connection, sql: Sql, revives: Sequence[Revive]) -> list[StoredJob]:
+async def _revive(connection: Connection, sql: Sql, revives: Sequence[Revive], now: int) -> list[StoredJob]:
     """Bring ended jobs back; one that is gone, or whose unique key is taken, stays as it is."""
     revived = []
     for revive in revives:
         found = await connection.fetchrow(sql["find_ended_key"], revive.job)
         if found is None:
             continue
-        queue, unique = found
-        if unique is None or await _claim(connection, sql, queue, unique, revive.job):
+        queue, unique, created_at, extras = found
+        until = until_of(created_at, extras_from(extras))
+        if unique is None or await _claim(connection, sql, queue, unique, revive.job, until, now):
             await connection.execute(sql["revive_job"], *revive)
             revived.append(revive.job)
     return await _find(connection, sql, revived)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from fairway.store import Submission
-from fairway.stores.submitting import Ask, Inserted, Put, Step, inserting
+from fairway.stores.steps import Ask, Put, Step
+from fairway.stores.submitting import Inserted, inserting
 
 if TYPE_CHECKING:
     from fairway.stores.postgres.connection import Connection

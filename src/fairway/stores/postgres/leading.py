@@ -42,6 +42,7 @@ async def tidy(
     first = await connection.fetchval(sql["first_event_since"], now - EVENT_SECONDS * MICRO, event_bytes)
     for name, values in (
         ("tidy_requests", (now - REQUEST_SECONDS * MICRO, most)),
+        ("tidy_claims", (now, most)),
         ("tidy_arrivals", (most,)),
         ("tidy_nodes", (now - NODE_SECONDS * MICRO,)),
         ("tidy_changes", (CHANGES_KEPT, CHANGES_KEPT_EACH, most)),

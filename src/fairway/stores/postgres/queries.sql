@@ -44,20 +44,51 @@ SELECT id FROM fairway.ended WHERE id = ANY($1::bigint[])
 -- name: find_claim
 SELECT job
   FROM fairway.claim
- WHERE scope = $1::text AND key = $2::text
+ WHERE scope = $1::text AND key = $2::text AND NOT (over AND until <= $3::bigint)
 
 -- name: claim_key
 -- Returns the keys that were free. Those of others are left alone: a lock on one would make its job's end wait for
 -- our transaction. A key that somebody is claiming just now is waited for.
-INSERT INTO fairway.claim (scope, key, job)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+INSERT INTO fairway.claim (scope, key, job, until)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
 ON CONFLICT (scope, key) DO NOTHING
 RETURNING scope, key, job
 
 -- name: find_claims
-SELECT c.scope, c.key, c.job
+-- Who has these keys, and whether each is free to be taken: its job has ended, and its time is over.
+SELECT c.scope, c.key, c.job, coalesce(c.over AND c.until <= wanted.now, false)
+  FROM unnest($1::text[], $2::text[], $3::bigint[]) AS wanted (scope, key, now)
+  JOIN fairway.claim AS c ON c.scope = wanted.scope AND c.key = wanted.key
+
+-- name: lock_claims
+-- The same, for those who take the keys whoever has them. One after the other: each sees what the one before did.
+SELECT c.scope, c.key, c.job, c.over
   FROM unnest($1::text[], $2::text[]) AS wanted (scope, key)
   JOIN fairway.claim AS c ON c.scope = wanted.scope AND c.key = wanted.key
+ ORDER BY c.scope, c.key
+   FOR UPDATE OF c
+
+-- name: move_claims
+-- Gives the keys of jobs that live to newer ones.
+UPDATE fairway.claim AS c
+   SET job = one.job, until = one.until
+  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS one (scope, key, job, until)
+ WHERE c.scope = one.scope AND c.key = one.key AND NOT c.over
+
+-- name: free_old_keys
+-- Deletes claims of jobs that have ended, if their time is over. They are never updated: one who waits for a row that
+-- is updated gets a lock on what it became, be it the claim of a job that lives.
+WITH old AS MATERIALIZED (
+  SELECT c.scope, c.key
+    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS wanted (scope, key, now)
+    JOIN fairway.claim AS c ON c.scope = wanted.scope AND c.key = wanted.key
+   WHERE c.over AND c.until <= wanted.now
+   ORDER BY c.scope, c.key
+     FOR UPDATE OF c
+)
+DELETE FROM fairway.claim AS c
+ USING old
+ WHERE c.scope = old.scope AND c.key = old.key AND c.over
 
 -- name: insert_job
 INSERT INTO fairway.job (
@@ -299,12 +330,29 @@ INSERT INTO fairway.ended (
 SELECT * FROM gone
 
 -- name: free_key
+-- Jobs have ended: their keys are free, but for those that are taken for longer.
 DELETE FROM fairway.claim AS c
  USING unnest($1::text[], $2::text[], $3::bigint[]) AS one (scope, key, job)
+ WHERE c.scope = one.scope AND c.key = one.key AND c.job = one.job AND (c.until IS NULL OR c.until <= $4::bigint)
+
+-- name: keep_key
+UPDATE fairway.claim AS c
+   SET over = true
+  FROM unnest($1::text[], $2::text[], $3::bigint[]) AS one (scope, key, job)
  WHERE c.scope = one.scope AND c.key = one.key AND c.job = one.job
 
+-- name: give_key_up
+-- A job leaves the queue, and its key with it, if it still has that.
+DELETE FROM fairway.claim
+ WHERE scope = $1::text AND key = $2::text AND job = $3::bigint
+
+-- name: clear_key
+-- Makes room for a claim of this job: its own, and one that is over and past.
+DELETE FROM fairway.claim
+ WHERE scope = $1::text AND key = $2::text AND (job = $3::bigint OR over AND until <= $4::bigint)
+
 -- name: drop_jobs
--- Waiting jobs that never begin again, with the keys they held.
+-- Waiting jobs that never begin again, with the keys they held, but for those that are taken for longer.
 WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[]) AS e (id, state, outcome, ended_at)
@@ -316,6 +364,12 @@ WITH gone AS (
   DELETE FROM fairway.claim AS c
    USING gone
    WHERE c.scope = gone.queue AND c.key = gone.unique_key AND c.job = gone.id
+     AND (c.until IS NULL OR c.until <= gone.ended_at)
+), kept AS (
+  UPDATE fairway.claim AS c
+     SET over = true
+    FROM gone
+   WHERE c.scope = gone.queue AND c.key = gone.unique_key AND c.job = gone.id AND c.until > gone.ended_at
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
@@ -326,9 +380,10 @@ SELECT * FROM gone
 
 -- name: find_keys
 -- The unique keys of jobs that go to another queue.
-SELECT id, queue, unique_key
+SELECT id, queue, unique_key, created_at, extras
   FROM fairway.job
  WHERE id = ANY($1::bigint[]) AND unique_key IS NOT NULL AND queue <> $2::text
+ ORDER BY queue, unique_key
 
 -- name: drop_key
 UPDATE fairway.job SET unique_key = NULL WHERE id = $1::bigint
@@ -347,7 +402,7 @@ UPDATE fairway.job AS j
  WHERE j.id = back.id AND j.attempt = back.attempt AND j.incarnation = back.incarnation AND j.state = 1
 
 -- name: find_waiting
-SELECT queue, unique_key
+SELECT queue, unique_key, created_at, extras
   FROM fairway.job
  WHERE id = $1::bigint AND state IN (0, 6)
 
@@ -364,7 +419,7 @@ UPDATE fairway.job AS j
  WHERE j.id = one.id AND j.state = 6
 
 -- name: find_ended_key
-SELECT queue, unique_key
+SELECT queue, unique_key, created_at, extras
   FROM fairway.ended
  WHERE id = $1::bigint
 
@@ -542,6 +597,15 @@ SELECT id, state FROM fairway.job WHERE id = ANY($1::bigint[])
 UNION ALL
 SELECT id, state FROM fairway.ended WHERE id = ANY($1::bigint[])
 
+-- name: find_replaced
+-- Those of the jobs that wait or run although their key has gone to a newer one.
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
+  FROM fairway.job AS j
+ WHERE id = ANY($1::bigint[]) AND unique_key IS NOT NULL
+   AND NOT EXISTS (
+         SELECT 1 FROM fairway.claim AS c WHERE c.scope = j.queue AND c.key = j.unique_key AND c.job = j.id
+       )
+
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload, queue, flow, priority, adapter,
        task, tags, once, place, incarnation, worker, started_at, cancelling, extras
@@ -574,6 +638,11 @@ SELECT number, path, at, who, old, new
  WHERE number < $2::bigint AND ($1::text IS NULL OR path = $1::text)
  ORDER BY number DESC
  LIMIT $3::bigint
+
+-- name: find_queues
+SELECT path, settings
+  FROM fairway.queue
+ WHERE path = ANY($1::text[])
 
 -- name: schedule_rows
 SELECT name, revision, spec, progress, created_at, changed_at
@@ -703,6 +772,13 @@ SELECT count(*) FROM old
 -- name: tidy_requests
 DELETE FROM fairway.request
  WHERE key IN (SELECT key FROM fairway.request WHERE created_at <= $1::bigint ORDER BY created_at LIMIT $2::bigint)
+
+-- name: tidy_claims
+-- Keys that outlived their jobs, and their time. One that is being taken just now is not waited for.
+DELETE FROM fairway.claim
+ WHERE (scope, key) IN (
+   SELECT scope, key FROM fairway.claim WHERE over AND until <= $1::bigint LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+ )
 
 -- name: first_event_since
 -- Both columns rise with the number, so this reads what is too old and one row more.

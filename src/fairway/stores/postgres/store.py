@@ -126,8 +126,8 @@ class PostgresStore:
         found = await self.find_jobs([job])
         return found[0] if found else None
 
-    async def find_claim(self, queue: str, unique: str) -> int | None:
-        found = await self._run("find_claim", queue, unique)
+    async def find_claim(self, queue: str, unique: str, now: int) -> int | None:
+        found = await self._run("find_claim", queue, unique, now)
         return int(found[0][0]) if found else None
 
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
@@ -183,6 +183,9 @@ class PostgresStore:
     ) -> list[NumberedChange]:
         rows = await self._run("queue_changes", path, before or 1 << 62, most)
         return [NumberedChange(row[0], QueueChange(*row[1:])) for row in rows]
+
+    async def find_queues(self, paths: Sequence[str]) -> dict[str, bytes]:
+        return dict(await self._run("find_queues", list(paths)))
 
     async def schedule_rows(self) -> list[ScheduleRow]:
         return [ScheduleRow(*row) for row in await self._run("schedule_rows")]
@@ -342,6 +345,9 @@ class PostgresStore:
 
     async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
         return endings_from(jobs, await self._lead("ended_states", list(jobs)))
+
+    async def find_replaced(self, jobs: Sequence[int]) -> list[Arrival]:
+        return [taken.job for taken in taken_from(await self._lead("find_replaced", list(jobs)))]
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return begun_from(await self._lead("begun_again", list(jobs)))

@@ -19,10 +19,12 @@ import msgspec
 from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Move, News, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.claiming import until_of
 from fairway.stores.rows import (
     CODES,
     Row,
     begun_from,
+    extras_from,
     extras_text,
     losses_blob,
     rules_blob,
@@ -52,13 +54,13 @@ def commit(
             raise Deposed(f"term {term} of {holder} is over")
         inserted = _insert(connection, submissions, now)
         refused = _refused(submissions, inserted)
-        _move(connection, without(batch.moves, refused))
-        _end(connection, batch.ends)
+        _move(connection, without(batch.moves, refused), now)
+        _end(connection, batch.ends, now)
         _return(connection, batch.returns)
-        _edit(connection, [edit for edit in batch.edits if edit.job not in refused])
+        _edit(connection, [edit for edit in batch.edits if edit.job not in refused], now)
         _run(connection, "unblock_jobs", batch.unblocks)
-        _drop(connection, [drop for drop in batch.drops if drop.job not in refused])
-        revived = _revive(connection, batch.revives)
+        _drop(connection, [drop for drop in batch.drops if drop.job not in refused], now)
+        revived = _revive(connection, batch.revives, now)
         resolved = _resolve_all(connection, batch.resolves)
         _flag(connection, batch)
         begun = _begin(connection, without(batch.begins, refused))
@@ -109,15 +111,17 @@ def _run_groups(connection: apsw.Connection, name: str, groups: Mapping[Row, lis
             raise Deposed(f"{missing} of {len(jobs)} records of {name} did not find their job as planned")
 
 
-def _move(connection: apsw.Connection, moves: Sequence[Move]) -> None:
+def _move(connection: apsw.Connection, moves: Sequence[Move], now: int) -> None:
     for jobs, queue in moves:
-        for job, before, unique in fetch(connection, SQL["find_keys"], (_carray([*jobs]), queue)):
-            if _move_key(connection, job, before, queue, unique) is None:
+        keys = fetch(connection, SQL["find_keys"], (_carray([*jobs]), queue))
+        for job, before, unique, created_at, extras in keys:
+            until = until_of(created_at, extras_from(extras))
+            if not _move_key(connection, job, before, queue, unique, until, now):
                 connection.execute(SQL["drop_key"], (job,))
         _run_groups(connection, "move_jobs", {(queue,): [*jobs]})
 
 
-def _end(connection: apsw.Connection, ends: list[End]) -> None:
+def _end(connection: apsw.Connection, ends: list[End], now: int) -> None:
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
@@ -128,7 +132,13 @@ def _end(connection: apsw.Connection, ends: list[End]) -> None:
     _delete(connection, over)
     _stop_running(connection, over)
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
-    connection.executemany(SQL["free_key"], keys)
+    _free(connection, keys, now)
+
+
+def _free(connection: apsw.Connection, keys: Sequence[Row], now: int) -> None:
+    """Free the keys of jobs that have ended, but for those that are taken for longer."""
+    connection.executemany(SQL["free_key"], [(*key, now) for key in keys])
+    connection.executemany(SQL["keep_key"], keys)
 
 
 def _return(connection: apsw.Connection, returns: list[Return]) -> None:
@@ -137,10 +147,12 @@ def _return(connection: apsw.Connection, returns: list[Return]) -> None:
     _stop_running(connection, [one.job for one in returns])
 
 
-def _drop(connection: apsw.Connection, drops: list[Drop]) -> None:
+def _drop(connection: apsw.Connection, drops: list[Drop], now: int) -> None:
     rows = [(drop.job, CODES[drop.state], drop.outcome, drop.ended_at) for drop in drops]
     _run(connection, "drop_jobs", rows)
-    connection.executemany(SQL["free_key_of_job"], [(drop.job,) for drop in drops])
+    _free(
+        connection, [key for drop in drops for key in fetch(connection, SQL["key_of_job"], (drop.job,))], now
+    )
     _delete(connection, [drop.job for drop in drops])
 
 
@@ -154,36 +166,49 @@ def _stop_running(connection: apsw.Connection, jobs: list[int]) -> None:
         connection.execute(SQL["delete_live"], (_carray(jobs),))
 
 
-def _edit(connection: apsw.Connection, edits: list[Edit]) -> None:
+def _edit(connection: apsw.Connection, edits: list[Edit], now: int) -> None:
     for edit in edits:
         found = fetch(connection, SQL["find_waiting"], (edit.job,))
         if not found:
             raise Deposed(f"job {edit.job} is not waiting, so it cannot be edited")
-        [(queue, unique)] = found
+        [(queue, unique, created_at, extras)] = found
         if unique is not None and queue != edit.queue:
-            unique = _move_key(connection, edit.job, queue, edit.queue, unique)
-        rules, extras = rules_blob(edit.rules), extras_text(edit.extras)
-        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, extras)
+            # The key goes along; where the new queue has it already, the job goes on without one.
+            fetch(connection, SQL["give_key_up"], (queue, unique, edit.job))
+            until = until_of(created_at, extras_from(extras))
+            unique = unique if _claim(connection, edit.queue, unique, edit.job, until, now) else None
+        rules, text = rules_blob(edit.rules), extras_text(edit.extras)
+        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text)
         connection.execute(SQL["edit_job"], row)
 
 
-def _move_key(connection: apsw.Connection, job: int, before: str, queue: str, unique: str) -> str | None:
-    """Take the unique key along; where the new queue has it already, the job goes on without one."""
-    connection.execute(SQL["free_key"], (before, unique, job))
-    return unique if _claim(connection, queue, unique, job) else None
+def _move_key(
+    connection: apsw.Connection, job: int, before: str, queue: str, unique: str, until: int | None, now: int
+) -> bool:
+    """Take the unique key along with a branch; where the new queue has it already, the job goes on without.
+
+    One whose key has gone to a newer job gets no other, for that one goes the same way: it was replaced.
+    """
+    if not fetch(connection, SQL["give_key_up"], (before, unique, job)):
+        return True
+    return _claim(connection, queue, unique, job, until, now)
 
 
-def _claim(connection: apsw.Connection, queue: str, unique: str, job: int) -> bool:
-    [(_, _, holder)] = fetch(connection, SQL["claim_key"], (queue, unique, job))
-    return bool(holder == job)
+def _claim(
+    connection: apsw.Connection, queue: str, unique: str, job: int, until: int | None, now: int
+) -> bool:
+    """Try to get a key, which may still be the job's own from its last life."""
+    connection.execute(SQL["clear_key"], (queue, unique, job, now))
+    return bool(fetch(connection, SQL["claim_key"], (queue, unique, job, until)))
 
 
-def _revive(connection: apsw.Connection, revives: list[Revive]) -> list[StoredJob]:
+def _revive(connection: apsw.Connection, revives: list[Revive], now: int) -> list[StoredJob]:
     """Bring ended jobs back; one that is gone, or whose unique key is taken, stays as it is."""
     revived = []
     for revive in revives:
-        for queue, unique in fetch(connection, SQL["find_ended_key"], (revive.job,)):
-            if unique is None or _claim(connection, queue, unique, revive.job):
+        for queue, unique, created_at, extras in fetch(connection, SQL["find_ended_key"], (revive.job,)):
+            until = until_of(created_at, extras_from(extras))
+            if unique is None or _claim(connection, queue, unique, revive.job, until, now):
                 connection.execute(SQL["revive_job"], revive)
                 connection.execute(SQL["delete_ended"], (revive.job,))
                 revived.append(revive.job)

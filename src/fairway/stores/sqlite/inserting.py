@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,8 @@ import msgspec
 from fairway.store import Accepted, Submission
 from fairway.stores.rows import Row
 from fairway.stores.sqlite.sql import SQL
-from fairway.stores.submitting import Ask, Inserted, Step, inserting
+from fairway.stores.steps import Ask, Step
+from fairway.stores.submitting import Inserted, inserting
 
 Execute = Callable[[str, Row], Iterable[Any]]
 ExecuteMany = Callable[[str, Sequence[Row]], Any]
@@ -22,6 +23,12 @@ def insert_submission(execute: Execute, submission: Submission, now: int) -> Acc
     *execute* is the `execute` of an apsw or sqlite3 connection that is inside a transaction.
     """
     return insert_submissions(execute, _one_by_one(execute), [submission], now).accepted[0]
+
+
+def find_queues(execute: Execute, paths: Collection[str]) -> dict[str, bytes]:
+    """Return the settings of those of the queues that have a row, by a user's own connection."""
+    found = execute(SQL["find_queues"], (msgspec.json.encode(sorted(paths)).decode(),)) if paths else ()
+    return dict(found)
 
 
 def insert_submissions(

@@ -55,6 +55,7 @@ def tidy(
         connection.executemany(SQL["delete_log"], old)
         connection.executemany(SQL["delete_ended"], old)
         connection.execute(SQL["tidy_requests"], (now - REQUEST_SECONDS * MICRO, most))
+        connection.execute(SQL["tidy_claims"], (now, most))
         connection.execute(SQL["tidy_arrivals"], (most,))
         connection.execute(SQL["tidy_nodes"], (now - NODE_SECONDS * MICRO,))
         connection.execute(SQL["tidy_changes"], (CHANGES_KEPT, CHANGES_KEPT_EACH, most))

@@ -42,15 +42,36 @@ SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
 -- name: find_claim
 SELECT job
   FROM claim
- WHERE scope = ?1
-   AND key = ?2;
+ WHERE scope = ?1 AND key = ?2 AND NOT coalesce(over AND until <= ?3, 0)
 
 -- name: claim_key
--- Returns who holds the key now: the job that asked, or the one that had it before.
-INSERT INTO claim (scope, key, job)
-VALUES (?1, ?2, ?3)
-ON CONFLICT (scope, key) DO UPDATE SET job = claim.job
+-- Returns the key if it was free.
+INSERT INTO claim (scope, key, job, until)
+VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (scope, key) DO NOTHING
 RETURNING scope, key, job
+
+-- name: find_claims
+-- Who has this key, and whether it is free to be taken: its job has ended, and its time is over.
+SELECT scope, key, job, coalesce(over AND until <= ?3, 0)
+  FROM claim
+ WHERE scope = ?1 AND key = ?2
+
+-- name: lock_claims
+-- Who has this key, for those who take it whoever has it.
+SELECT scope, key, job, over
+  FROM claim
+ WHERE scope = ?1 AND key = ?2
+
+-- name: move_claims
+-- Gives the key of a job that lives to a newer one.
+UPDATE claim
+   SET job = ?3, until = ?4
+ WHERE scope = ?1 AND key = ?2 AND NOT over
+
+-- name: free_old_keys
+DELETE FROM claim
+ WHERE scope = ?1 AND key = ?2 AND over AND until <= ?3
 
 -- name: insert_job
 INSERT INTO job (
@@ -101,7 +122,7 @@ SELECT id, ?2, queue, flow, priority, adapter, task, tags, once, run_at, place, 
 
 -- name: find_keys
 -- The unique keys of jobs that go to another queue.
-SELECT id, queue, unique_key
+SELECT id, queue, unique_key, created_at, extras
   FROM job
  WHERE id IN carray(?1) AND unique_key IS NOT NULL AND queue <> ?2
 
@@ -118,12 +139,30 @@ DELETE FROM job WHERE id IN carray(?1)
 DELETE FROM live WHERE id IN carray(?1)
 
 -- name: free_key
+-- A job has ended: its key is free, unless it is taken for longer.
 DELETE FROM claim
+ WHERE scope = ?1 AND key = ?2 AND job = ?3 AND coalesce(until <= ?4, 1)
+
+-- name: keep_key
+UPDATE claim
+   SET over = 1
  WHERE scope = ?1 AND key = ?2 AND job = ?3
 
--- name: free_key_of_job
+-- name: give_key_up
+-- A job leaves the queue, and its key with it, if it still has that.
 DELETE FROM claim
- WHERE job = ?1 AND (scope, key) IN (SELECT queue, unique_key FROM job WHERE id = ?1)
+ WHERE scope = ?1 AND key = ?2 AND job = ?3
+RETURNING job
+
+-- name: clear_key
+-- Makes room for a claim of this job: its own, and one that is over and past.
+DELETE FROM claim
+ WHERE scope = ?1 AND key = ?2 AND (job = ?3 OR over AND until <= ?4)
+
+-- name: key_of_job
+SELECT queue, unique_key, id
+  FROM job
+ WHERE id = ?1 AND unique_key IS NOT NULL
 
 -- name: return_jobs
 UPDATE job
@@ -133,7 +172,7 @@ UPDATE job
  WHERE job.id = ?1 AND live.id = ?1 AND live.attempt = ?2 AND live.incarnation = ?3
 
 -- name: find_waiting
-SELECT queue, unique_key
+SELECT queue, unique_key, created_at, extras
   FROM job
  WHERE id = ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
 
@@ -149,7 +188,7 @@ UPDATE job
  WHERE id = ?1 AND state = 6
 
 -- name: find_ended_key
-SELECT queue, unique_key
+SELECT queue, unique_key, created_at, extras
   FROM ended
  WHERE id = ?1
 
@@ -262,6 +301,13 @@ SELECT id, state FROM job WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state FROM ended WHERE id IN (SELECT value FROM json_each(?1))
 
+-- name: find_replaced
+-- Those of the jobs that wait or run although their key has gone to a newer one.
+SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
+  FROM job AS j
+ WHERE id IN (SELECT value FROM json_each(?1)) AND unique_key IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM claim AS c WHERE c.scope = j.queue AND c.key = j.unique_key AND c.job = j.id)
+
 -- name: live_attempts
 SELECT id, attempt, generation, tries, crashes, losses, rules, unique_key, payload,
        queue, flow, priority, adapter, task, tags, once, place, incarnation, worker, started_at, cancelling,
@@ -294,6 +340,12 @@ SELECT number, path, at, who, old, new
  WHERE number < ?2 AND (?1 IS NULL OR path = ?1)
  ORDER BY number DESC
  LIMIT ?3
+
+-- name: find_queues
+-- Runs on a user's own connection, too.
+SELECT path, settings
+  FROM queue
+ WHERE path IN (SELECT value FROM json_each(?1))
 
 -- name: schedule_rows
 SELECT name, revision, spec, progress, created_at, changed_at
@@ -409,6 +461,11 @@ DELETE FROM log WHERE job = ?1
 -- name: tidy_requests
 DELETE FROM request
  WHERE key IN (SELECT key FROM request WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2)
+
+-- name: tidy_claims
+-- Keys that outlived their jobs, and their time.
+DELETE FROM claim
+ WHERE (scope, key) IN (SELECT scope, key FROM claim WHERE over AND until <= ?1 LIMIT ?2)
 
 -- name: first_event_since
 -- Both columns rise with the number, so this reads what is too old and one row more.

@@ -34,15 +34,20 @@ def find_jobs(connection: apsw.Connection, jobs: Sequence[int]) -> list[StoredJo
     return [stored_from(row) for row in fetch(connection, SQL["find_jobs"], (_list(jobs),))]
 
 
-def find_claim(connection: apsw.Connection, queue: str, unique: str) -> int | None:
+def find_claim(connection: apsw.Connection, queue: str, unique: str, now: int) -> int | None:
     """Return the holder of a unique key."""
-    found = fetch(connection, SQL["find_claim"], (queue, unique))
+    found = fetch(connection, SQL["find_claim"], (queue, unique, now))
     return int(found[0][0]) if found else None
 
 
 def ended_states(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, State | None]:
     """Return how those of *jobs* ended that have."""
     return endings_from(jobs, fetch(connection, SQL["ended_states"], (_list(jobs),)))
+
+
+def find_replaced(connection: apsw.Connection, jobs: Sequence[int]) -> list[Arrival]:
+    """Return those of *jobs* that wait or run although their key has gone to a newer one."""
+    return [taken.job for taken in taken_from(fetch(connection, SQL["find_replaced"], (_list(jobs),)))]
 
 
 def begun_again(connection: apsw.Connection, jobs: Sequence[int]) -> list[Begun]:
@@ -116,6 +121,11 @@ def queue_changes(
     """Return changes of queues, newest first."""
     rows = fetch(connection, SQL["queue_changes"], (path, before or 1 << 62, most))
     return [NumberedChange(row[0], QueueChange(*row[1:])) for row in rows]
+
+
+def find_queues(connection: apsw.Connection, paths: Sequence[str]) -> dict[str, bytes]:
+    """Return the settings of those of the queues that have a row."""
+    return dict(fetch(connection, SQL["find_queues"], (msgspec.json.encode(list(paths)).decode(),)))
 
 
 def schedule_rows(connection: apsw.Connection) -> list[ScheduleRow]:

@@ -91,8 +91,8 @@ class SqliteStore:
         found = await self.find_jobs([job])
         return found[0] if found else None
 
-    async def find_claim(self, queue: str, unique: str) -> int | None:
-        return await self._read(lambda connection: reading.find_claim(connection, queue, unique))
+    async def find_claim(self, queue: str, unique: str, now: int) -> int | None:
+        return await self._read(lambda connection: reading.find_claim(connection, queue, unique, now))
 
     async def find_jobs(self, jobs: Sequence[int]) -> list[StoredJob]:
         return await self._read(lambda connection: reading.find_jobs(connection, jobs))
@@ -133,6 +133,9 @@ class SqliteStore:
         self, path: str | None = None, most: int = 100, before: int | None = None
     ) -> list[NumberedChange]:
         return await self._read(lambda connection: reading.queue_changes(connection, path, most, before))
+
+    async def find_queues(self, paths: Sequence[str]) -> dict[str, bytes]:
+        return await self._read(lambda connection: reading.find_queues(connection, paths))
 
     async def schedule_rows(self) -> list[ScheduleRow]:
         return await self._read(reading.schedule_rows)
@@ -196,6 +199,9 @@ class SqliteStore:
 
     async def ended_states(self, jobs: Sequence[int]) -> dict[int, State | None]:
         return await self._read(lambda connection: reading.ended_states(connection, jobs))
+
+    async def find_replaced(self, jobs: Sequence[int]) -> list[Arrival]:
+        return await self._read(lambda connection: reading.find_replaced(connection, jobs))
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return await self._read(lambda connection: reading.begun_again(connection, jobs))

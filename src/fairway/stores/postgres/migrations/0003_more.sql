@@ -5,6 +5,7 @@ ALTER TABLE fairway.ended ADD COLUMN extras text;
 -- A key may outlive its job: until this time. `over`: the job has ended.
 ALTER TABLE fairway.claim ADD COLUMN until bigint;
 ALTER TABLE fairway.claim ADD COLUMN over boolean NOT NULL DEFAULT false;
+CREATE INDEX claim_over ON fairway.claim (until) WHERE over;
 
 -- Every change of a queue's settings: who, when, and both values. NULL: there was, or is, no row.
 CREATE TABLE fairway.queue_change (

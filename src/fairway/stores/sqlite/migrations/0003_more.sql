@@ -5,6 +5,7 @@ ALTER TABLE ended ADD COLUMN extras TEXT;
 -- A key may outlive its job: until this time. `over`: the job has ended.
 ALTER TABLE claim ADD COLUMN until INTEGER;
 ALTER TABLE claim ADD COLUMN over INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX claim_over ON claim (until) WHERE over;
 
 -- Every change of a queue's settings: who, when, and both values. NULL: there was, or is, no row.
 CREATE TABLE queue_change (
