@@ -64,7 +64,7 @@ async def test_a_queue_says_who_changed_it_last_and_its_history_what(api: Api) -
 
 async def test_a_limit_that_comes_with_a_job_names_the_job(api: Api) -> None:
     job = (await api.submit(queue="q", concurrency=2))["id"]
-    assert await eventually(lambda: history(api, "q")) == [(f"job {job}", {}, {"limit": 2})]
+    assert await eventually(lambda: history(api, "q")) == [(f"job {job}", None, {"limit": 2})]
 
 
 @pytest.mark.parametrize("name", [b"a" * 201, b"\xff\xfe", "right\u202eleft".encode()])
