@@ -11,10 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 STAMP := $(VENV)/.stamp-installed
 LISTEN ?= 127.0.0.1:8899
 
-# These start real processes that measure or kill; side by side they would disturb each other's timing.
-SERIAL := tests/acceptance tests/faults
+# These kill processes while others watch; side by side they would disturb each other's timing.
+SERIAL := tests/faults
 # These start real processes too, but mostly wait for each other.
-PAIRED := tests/integration
+PAIRED := tests/integration tests/acceptance
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
