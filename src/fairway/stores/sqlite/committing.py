@@ -240,12 +240,21 @@ def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
     found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
     if len(found) < len(jobs):
         raise Deposed(f"{len(jobs) - len(found)} of {len(jobs)} jobs that were to begin are not waiting")
+    _run_groups(connection, "begin_jobs", _by_attempt(begins, {job: row[1] for job, row in found.items()}))
+    return begun_from(found[job] for job in jobs)
+
+
+def _by_attempt(begins: Sequence[Begin], attempts: Mapping[int, int]) -> dict[Row, list[int]]:
+    """Group jobs by what their attempts have in common; mostly all of them are the first."""
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
-        for job in some:
-            groups[found[job][1], incarnation, worker, started_at].append(job)
-    _run_groups(connection, "begin_jobs", groups)
-    return begun_from(found[job] for job in jobs)
+        found = {attempts[job] for job in some}
+        if len(found) == 1:
+            groups[(*found, incarnation, worker, started_at)] += some
+        else:
+            for job in some:
+                groups[attempts[job], incarnation, worker, started_at].append(job)
+    return groups
 
 
 def _carray(jobs: list[int]) -> Any:
