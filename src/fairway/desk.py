@@ -256,8 +256,8 @@ class Desk(Protocol):
     async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
         """Re-role a waiting job: queue, flow, priority, run_at, deadline (micros), tags, max_attempts."""
 
-    async def queues(self) -> list[QueueView]:
-        """Return the tree, parents before children."""
+    async def queues(self, after: str = "", most: int = 1000) -> list[QueueView]:
+        """Return queues of the tree by path, parents before children, up to *most* behind *after*."""
 
     async def queue(self, path: str) -> QueueView:
         """Return one queue, with its flows, or raise NotFound."""

@@ -238,9 +238,10 @@ class QueueWithFlows(Queue):
 
 
 class Queues(TypedDict):
-    """The queue tree, parents before children."""
+    """The queue tree, parents before children; `next` is the path to go on behind, null at the end."""
 
     queues: list[Queue]
+    next: str | None
 
 
 class Worker(TypedDict):

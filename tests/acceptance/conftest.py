@@ -9,8 +9,8 @@ import pytest
 from tests.acceptance.tenants import Stage, open_stage
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A node of ten slots that all of them share; each of their examples has its own branch."""
+    """A node of ten slots for the tests of a file; each of their examples has its own branch."""
     with open_stage(tmp_path_factory.mktemp("ten"), 10) as stage:
         yield stage

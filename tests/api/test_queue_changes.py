@@ -210,3 +210,23 @@ async def test_a_new_leader_goes_on_with_a_move(api: Api, node: Node) -> None:
     shown = {one["path"]: one["waiting"] for one in (await api("GET", "/v1/queues"))["queues"]}
     assert shown == {"new": 3000}
     assert {await queue_of(api, job) for job in ids[::500]} == {"new"}
+
+
+async def test_the_tree_comes_in_pages_with_the_numbers_of_whole_branches(api: Api) -> None:
+    for path in ("b/x/1", "b/x/2", "a", "c"):
+        await api.submit(queue=path)
+    whole = await api("GET", "/v1/queues")
+    assert [one["path"] for one in whole["queues"]] == ["a", "b", "b/x", "b/x/1", "b/x/2", "c"]
+    assert whole["next"] is None
+    pages, after = [], ""
+    while after is not None:
+        page = await api("GET", f"/v1/queues?limit=2&after={after}")
+        pages.append(page["queues"])
+        after = page["next"]
+    assert [len(page) for page in pages] == [2, 2, 2]
+    assert [one["path"] for page in pages for one in page] == [one["path"] for one in whole["queues"]]
+    waiting = {one["path"]: one["waiting"] for page in pages for one in page}
+    assert waiting == {"a": 1, "b": 2, "b/x": 2, "b/x/1": 1, "b/x/2": 1, "c": 1}
+    rates = {one["path"]: one["rates"]["in"] > 0 for page in pages for one in page}
+    assert all(rates.values())
+    await api("GET", "/v1/queues?limit=0", status=422)

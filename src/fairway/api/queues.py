@@ -68,9 +68,20 @@ class NextQuery(msgspec.Struct, forbid_unknown_fields=True):
     n: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
+class QueuesQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A page of the tree: so many queues behind a path."""
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+
+
 async def list_queues(call: Call) -> Answer:
-    """Show the tree."""
-    return answer_json({"queues": [queue_view(queue) for queue in await call.desk.queues()]})
+    """Show the tree, a page at a time: a hundred thousand queues would keep the leader from leading."""
+    asked: QueuesQuery = call.query
+    found = await call.desk.queues(asked.after, asked.limit + 1)
+    more = len(found) > asked.limit
+    shown = [queue_view(queue) for queue in found[: asked.limit]]
+    return answer_json({"queues": shown, "next": shown[-1]["path"] if more else None})
 
 
 async def show_queue(call: Call) -> Answer:
@@ -143,7 +154,9 @@ def queue_path(call: Call) -> str:
 
 
 OPERATIONS = [
-    Operation("GET", "/v1/queues", list_queues, "Show the queue tree", answer=Queues, leader=True),
+    Operation(
+        "GET", "/v1/queues", list_queues, "Show the queue tree", answer=Queues, query=QueuesQuery, leader=True
+    ),
     # Stands before the calls on a queue, whose path would take it in.
     Operation(
         "GET", "/v1/queues/{path:path}/-/next", next_jobs, "Show the order in which jobs will begin",

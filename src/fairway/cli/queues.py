@@ -17,6 +17,7 @@ from fairway.cli.output import clean, say, show_facts, show_json, show_table
 from fairway.cli.queue_changes import apply, history, revert
 
 NEXT_SHOWN = 10
+MOST_PAGES = 1000
 #: What can be set on a queue.
 SETTINGS = (
     "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline", "unique",
@@ -40,7 +41,7 @@ def queues() -> None:
 @talks
 def list_queues() -> None:
     """List the tree, parents before children."""
-    answer = current().transport().call("GET", "/queues")
+    answer = _all_pages()
     if current().json:
         show_json(answer)
         return
@@ -49,6 +50,18 @@ def list_queues() -> None:
         "run p50", "errors", "settings", "held up by",
     )  # fmt: skip
     show_table(headings, map(_row, answer["queues"]), "no queues yet; one exists from its first job on")
+
+
+def _all_pages() -> dict[str, Any]:
+    """Read the whole tree, page by page."""
+    transport, queues, after = current().transport(), list[Any](), ""
+    for _ in range(MOST_PAGES):
+        answer = transport.call("GET", "/queues", params={"after": after} if after else None)
+        queues += answer["queues"]
+        after = answer.get("next")
+        if not after:
+            break
+    return {"queues": queues, "next": after or None}
 
 
 def _row(queue: dict[str, Any]) -> tuple[object, ...]:

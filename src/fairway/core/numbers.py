@@ -10,13 +10,12 @@ Soft: a new leader starts them anew. Bounded: what comes when there is no room i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 from math import log
 from typing import NamedTuple
 
 from fairway.core.queue import Queue
 from fairway.core.sketch import Sketch
-from fairway.core.tree import Tree
 
 HALF_LIFE, LONG_HALF_LIFE = 60.0, 600.0  # seconds: of rates, of percentiles
 SCALE_AFTER = 500 * HALF_LIFE  # the weight is 2 ** 500 by then
@@ -157,16 +156,24 @@ class NumberBook:
         """Return the numbers of a queue and all below it."""
         return self._sum(queue.subtree())
 
-    def of_all(self, tree: Tree) -> dict[Queue, Numbers]:
-        """Return the numbers of every branch."""
-        found: dict[Queue, Numbers] = {}
-        for _, queue in sorted(tree.queues.items(), reverse=True):  # children come before their parents
-            own, whole = self._queues.get(queue), found.setdefault(queue, Numbers(self._at))
-            if own is not None:
-                whole.merge(own)
-            if queue.parent is not None:
-                found.setdefault(queue.parent, Numbers(self._at)).merge(whole)
+    def of_branches(self, queues: Sequence[Queue]) -> dict[Queue, Numbers]:
+        """Return the numbers of some branches, parents before children, as they were given."""
+        found: dict[Queue, Numbers] = {queue: Numbers(self._at) for queue in queues}
+        wanted = set(queues)
+        for queue in reversed(queues):  # children come before their parents
+            whole = found[queue]
+            whole.merge(self._sum(self._apart(queue, wanted)))
+            for child in queue.children.values():
+                if child in wanted:
+                    whole.merge(found[child])
         return found
+
+    def _apart(self, queue: Queue, wanted: Container[Queue]) -> Iterator[Queue]:
+        """Yield a queue and all below it, but for those branches that are counted by themselves."""
+        yield queue
+        for child in queue.children.values():
+            if child not in wanted:
+                yield from self._apart(child, wanted)
 
     def of_tenants(self) -> dict[Queue, Attempts]:
         """Return the plain counts of each child of the root, without putting all else together."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway.clock import moment, wall
@@ -252,14 +253,12 @@ class NodeDesk:
         return await self.get_job(job)
 
     # --- queues ----------------------------------------------------------------------------------
-    async def queues(self) -> list[QueueView]:
+    async def queues(self, after: str = "", most: int = 1000) -> list[QueueView]:
         def read(world: World) -> list[QueueView]:
-            now, numbers = moment(), world.numbers.of_all(world.tree)
-            return [
-                _show_queue(world, queue, numbers[queue], now)
-                for path, queue in sorted(world.tree.queues.items())
-                if path
-            ]
+            now, queues = moment(), world.tree.queues
+            page = nsmallest(most, (path for path in queues if path > after))
+            numbers = world.numbers.of_branches([queues[path] for path in page])
+            return [_show_queue(world, queue, branch, now) for queue, branch in numbers.items()]
 
         return await _ask_leader(self._leader().look(read))
 
