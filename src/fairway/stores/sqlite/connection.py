@@ -30,7 +30,7 @@ def open_writer(path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
         for pragma in (
-            "page_size = 8192",  # of a new file: twice as many neighbours are written at once
+            "page_size = 16384",  # of a new file: four times as many neighbours are written at once
             "journal_mode = WAL",
             "synchronous = FULL",
             "cache_size = -16384",
