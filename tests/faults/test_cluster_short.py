@@ -22,6 +22,7 @@ from tests.postgres import TempPostgres
 SCALE = 0.4
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_killed_leader_costs_nothing(tmp_path: Path, server: TempPostgres) -> None:
     with Cluster(tmp_path, server.new_database(), scale=SCALE) as cluster:

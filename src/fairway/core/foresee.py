@@ -50,7 +50,7 @@ class _Ghost(ABC):
     def __init__(self, member: Member, walk: _Walk) -> None:
         self.walk, self.member = walk, member
         self.held, self.served = member.held, member.served
-        self.level = member.level(walk.mono)
+        self.used: float | None = None  # S, once it was served: until then it stands as the member does
 
     def is_owed(self) -> bool:
         """Whether it is below its assured slots, or one below it that could begin something is."""
@@ -62,12 +62,20 @@ class _Ghost(ABC):
         if self.is_owed():
             part = self.held / member.assured if member.assured else inf
             return 0, part, 0.0, self.served, member.order
-        over = max(self.held - member.assured, 0) / SLOT
-        standing = self.level + over * self.walk.ahead / member.weight
-        return 1, -member.priority, standing, self.served, member.order
+        return 1, -member.priority, self._standing(), self.served, member.order
+
+    def _standing(self) -> float:
+        """Reckon just as the member would: of two that are level the last digit decides."""
+        member, ahead = self.member, self.walk.ahead
+        if self.used is None:
+            return member.standing(self.walk.mono, ahead)
+        over = self.held - member.assured
+        return (self.used + over / SLOT * ahead if over > 0 else self.used) / member.weight
 
     def serve(self) -> None:
         """Count one slot that is held from now on."""
+        if self.used is None:
+            self.used = self.member.used_until(self.walk.mono)
         self.held, self.served = self.held + SLOT, self.walk.turns
 
     @abstractmethod

@@ -42,11 +42,15 @@ class Member:
         """Charge what it has held up to now; called before `held`, `assured` or `weight` change."""
         held = self.held
         if held:
-            passed = (mono - self.at) / SLOT
-            self.slot_seconds += held * passed
+            self.slot_seconds += held * ((mono - self.at) / SLOT)
             if held > self.assured:
-                self.used += (held - self.assured) * passed
+                self.used = self.used_until(mono)
         self.at = mono
+
+    def used_until(self, mono: float) -> float:
+        """Return S as it will be then, if nothing changes."""
+        over = self.held - self.assured
+        return self.used + over * ((mono - self.at) / SLOT) if over > 0 else self.used
 
     def slot_seconds_until(self, mono: float) -> float:
         """Return the slot-seconds it has held in all."""
