@@ -14,7 +14,7 @@ LISTEN ?= 127.0.0.1:8899
 # These kill processes while others watch; side by side they would disturb each other's timing.
 SERIAL := tests/faults
 # These start real processes too, but mostly wait for each other.
-PAIRED := tests/integration tests/acceptance
+SIDE_BY_SIDE := tests/integration tests/acceptance
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
@@ -72,12 +72,12 @@ imports: setup types
 	@$(BIN)/lint-imports
 
 unit: setup imports
-	@echo "== tests without processes of their own, two at a time"
-	@$(BIN)/pytest -q -n 2 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL) $(PAIRED))
+	@echo "== tests without processes of their own, three at a time: some wait for a disk or a clock"
+	@$(BIN)/pytest -q -n 3 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL) $(SIDE_BY_SIDE))
 
 processes: setup unit
-	@echo "== tests with real processes, two files at a time"
-	@$(BIN)/pytest -q -n 2 --dist loadfile --session-timeout=400 $(PAIRED)
+	@echo "== tests with real processes, three files at a time"
+	@$(BIN)/pytest -q -n 3 --dist loadfile --session-timeout=400 $(SIDE_BY_SIDE)
 	@echo "== tests with real processes, one after the other"
 	@$(BIN)/pytest -q --session-timeout=400 $(SERIAL)
 
