@@ -56,21 +56,19 @@ def check_task(name: str, field: str = "task") -> str:
 @lru_cache(maxsize=1024)
 def check_worker(name: str, field: str = "name") -> str:
     """Return the name if it can be a worker's."""
-    if not _worker.fullmatch(name):
-        raise InvalidRequest(
-            f"{field} {_shown(name)} is not a worker name: write letters, digits, '_', '.', '@' or '-',"
-            " at most 128 characters",
-            field=field,
-        )
-    return name
+    return _check_name(name, field, "a worker name")
 
 
 @lru_cache(maxsize=1024)
 def check_schedule(name: str, field: str = "name") -> str:
     """Return the name if it can be a schedule's: the same grammar as a worker's."""
+    return _check_name(name, field, "a schedule's name")
+
+
+def _check_name(name: str, field: str, what: str) -> str:
     if not _worker.fullmatch(name):
         raise InvalidRequest(
-            f"{field} {_shown(name)} is not a schedule's name: write letters, digits, '_', '.', '@' or '-',"
+            f"{field} {_shown(name)} is not {what}: write letters, digits, '_', '.', '@' or '-',"
             " at most 128 characters",
             field=field,
         )

@@ -9,7 +9,6 @@ import pytest
 
 from fairway.core.lifecycle import State
 from fairway.store import ScheduleChange, ScheduleRow, Store
-from fairway.stores.memory import MemoryStore
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.sqlite import SqliteStore
 from fairway.stores.sqlite.sql import MIGRATIONS
@@ -30,10 +29,10 @@ UPDATE fairway.meta SET value = '1' WHERE key = 'version';
 """
 
 
+# A store in memory ends with its process: there is none of an earlier version.
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 async def test_waiting_running_and_ended_jobs_come_along(stage: Stage) -> None:
     store = stage.store
-    if isinstance(store, MemoryStore):
-        pytest.skip("a store in memory ends with its process: there is none of an earlier version")
     await stage.submit(new_job(7), new_job(8), new_job(9))
     await stage.begin(8, 9)
     await stage.end(9)
