@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,11 +165,32 @@ def held_slots(events: Sequence[Happened], begins: int) -> list[Held]:
     return held + [Held(event.queue, event.at, until) for event in begun.values()]
 
 
-def shares(events: Sequence[Happened], begins: int, *tenants: str) -> list[float]:
-    """Return each tenant's part of the slot-seconds until so many jobs had begun."""
-    had = Counter[str]()
+class Shares(NamedTuple):
+    """Each tenant's part of the slot-seconds; *grain* is twice the longest job's part of them all.
+
+    What a tenant was given can only be judged when it gave a slot back: two shares may differ by a job, and
+    when the machine stands still for a moment, the jobs that run just then are the longest ones.
+    """
+
+    parts: list[float]
+    grain: float
+
+    def agree(self, wanted: Sequence[float], relative: float) -> bool:
+        """Say whether each part is the one wanted, but for a relative error and the grain."""
+        return all(
+            abs(part - want) <= relative * want + self.grain
+            for part, want in zip(self.parts, wanted, strict=True)
+        )
+
+
+def shares(events: Sequence[Happened], begins: int, *tenants: str) -> Shares:
+    """Return what each tenant had of the slots until so many jobs had begun."""
+    had = dict.fromkeys(tenants, 0.0)
+    longest = 0.0
     for held in held_slots(events, begins):
         for tenant in tenants:
             if is_below(held.queue, tenant):
-                had[tenant] += held.ended - held.begun  # type: ignore[assignment]
-    return [had[tenant] / sum(had.values()) for tenant in tenants]
+                had[tenant] += held.ended - held.begun
+                longest = max(longest, held.ended - held.begun)
+    total = sum(had.values())
+    return Shares([seconds / total for seconds in had.values()], 2 * longest / total)
