@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fairway.wire.messages import Assignment, LogPiece, Result, Task
+from fairway.wire.messages import Assignment, LogPiece, Note, Result, Task
 
 
 class Reporter(Protocol):
@@ -27,6 +27,9 @@ class Reporter(Protocol):
 
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
         """These attempts wrote output."""
+
+    def noted(self, notes: Sequence[Note]) -> None:
+        """These attempts said how far they are, or left a checkpoint; before their results."""
 
 
 class Adapter(Protocol):
@@ -48,6 +51,12 @@ class Adapter(Protocol):
 
     def started(self, job: int, attempt: int) -> bool:
         """Say whether this attempt's code has begun."""
+
+    async def look(self, job: int, attempt: int) -> str | None:
+        """Return where this attempt's code is just now, for people; None if it cannot be told."""
+
+    def resize(self, slots: int) -> None:
+        """The worker offers so many slots from now on."""
 
     async def close(self, grace_seconds: float) -> None:
         """Stop everything; what has not started is handed back, what runs gets the grace, then is stopped."""

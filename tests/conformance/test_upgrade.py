@@ -19,6 +19,9 @@ COLUMNS = (
     " crashes, losses, generation, incarnation, worker, started_at, rules, unique_key, outcome, payload"
 )
 UNDO = """
+DROP TABLE fairway.note;
+DROP TABLE fairway.cause;
+ALTER TABLE fairway.ended DROP COLUMN cause;
 DROP TABLE fairway.schedule;
 DROP TABLE fairway.queue_change;
 ALTER TABLE fairway.job DROP COLUMN extras;

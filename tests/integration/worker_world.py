@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from fairway.wire.messages import Assignment, LogPiece, Result
+from fairway.wire.messages import Assignment, LogPiece, Note, Result
 
 PATIENCE_SECONDS = 20.0
 Key = tuple[int, int]
@@ -27,6 +27,7 @@ class Recorder:
         self.order: list[int] = []
         self.returned: list[Key] = []
         self.pieces: list[LogPiece] = []
+        self.notes: list[Note] = []
         self._news = asyncio.Event()
 
     def finished(self, results: Sequence[Result]) -> None:
@@ -46,6 +47,11 @@ class Recorder:
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
         """Keep output."""
         self.pieces += pieces
+        self._news.set()
+
+    def noted(self, notes: Sequence[Note]) -> None:
+        """Keep what attempts said of themselves."""
+        self.notes += notes
         self._news.set()
 
     async def until(self, fact: Callable[[], Any]) -> None:

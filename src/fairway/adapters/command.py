@@ -95,6 +95,13 @@ class CommandAdapter:
         """A command starts as soon as it is begun."""
         return (job, attempt) in self._live
 
+    async def look(self, job: int, attempt: int) -> str | None:
+        """Nothing can be told yet."""
+        return None
+
+    def resize(self, slots: int) -> None:
+        """Commands share nothing: nothing is kept for slots."""
+
     async def close(self, grace_seconds: float) -> None:
         """Give what runs the grace, then a second to terminate, then kill it."""
         for wait_seconds, force in ((grace_seconds, None), (1.0, False), (0.5, True)):

@@ -57,6 +57,20 @@ class Assignment(NamedTuple):
     bundle: int = 0
     generation: int = 0
     kill: bool = False  # end its code before the lease can be taken by somebody else
+    grace: float | None = None  # seconds between asking it to end and killing it; None: the worker's own
+    checkpoint: bytes | None = None  # JSON: what an earlier attempt left to go on from
+
+
+class Note(NamedTuple):
+    """What a running attempt says of itself; None: nothing new of that."""
+
+    job: int
+    attempt: int
+    progress: float | None = None  # from 0 to 1
+    text: str = ""
+    checkpoint: bytes | None = None  # JSON
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None  # the most it has used
 
 
 # --- worker → node -----------------------------------------------------------------------------------
@@ -106,6 +120,20 @@ class Logs(Message, tag="logs", frozen=True):
     pieces: list[LogPiece]
 
 
+class Notes(Message, tag="notes", frozen=True):
+    """How far running attempts are, where a next one may go on, what they have used. Before their results."""
+
+    notes: list[Note]
+
+
+class Seen(Message, tag="seen", frozen=True):
+    """The answer to a `look`: where the attempt's code is, as text; or why that cannot be told."""
+
+    number: int
+    text: str
+    found: bool = True
+
+
 class Draining(Message, tag="draining", frozen=True):
     """I take no more; what I hold I finish or hand back."""
 
@@ -149,11 +177,33 @@ class Begin(Message, tag="begin", frozen=True):
 
 
 class Stop(Message, tag="stop", frozen=True):
-    """Stop these attempts: asked first, or at once if force."""
+    """Stop these attempts: asked first, or at once if force.
+
+    kind: `cancelled`, or `stopped`: then they are not over, but to be handed back with their checkpoint.
+    """
 
     term: int
     attempts: list[Held]
     force: bool = False
+    kind: str = "cancelled"
+
+
+class Adjust(Message, tag="adjust", frozen=True):
+    """Offer so many slots from now on, serve these queues, take no more work or take it; None: as it is."""
+
+    term: int
+    slots: int | None = None
+    queues: list[str] | None = None
+    draining: bool | None = None
+
+
+class Look(Message, tag="look", frozen=True):
+    """Say where the code of this attempt is just now: answered by `seen` with the same number."""
+
+    term: int
+    number: int
+    job: int
+    attempt: int
 
 
 class Acks(Message, tag="acks", frozen=True):
@@ -175,5 +225,5 @@ class Refusal(Message, tag="refusal", frozen=True):
     detail: str
 
 
-FromWorker = Hello | Beat | Results | HandBack | Logs | Draining | Goodbye
-ToWorker = Welcome | Heard | Begin | Stop | Acks | Refusal
+FromWorker = Hello | Beat | Results | HandBack | Logs | Notes | Seen | Draining | Goodbye
+ToWorker = Welcome | Heard | Begin | Stop | Adjust | Look | Acks | Refusal

@@ -42,6 +42,7 @@ from fairway.wire.messages import (
     Held,
     Hello,
     LogPiece,
+    Note,
     Refusal,
     Result,
     Stop,
@@ -250,7 +251,7 @@ class Agent:
             elif isinstance(message, Heard):
                 self._lease.heard(message.number)
                 self.warden.renew(self._lease.until)
-            else:
+            elif isinstance(message, Welcome):
                 self._heed(message)
 
     def _heed(self, welcome: Welcome) -> None:
@@ -303,7 +304,7 @@ class Agent:
     def _stop(self, message: Stop) -> None:
         for held in message.attempts:
             if adapter := self._held.get(held[:2]):
-                adapter.stop(held.job, held.attempt, message.force)
+                adapter.stop(held.job, held.attempt, message.force, message.kind)
 
     # --- 5. reports -------------------------------------------------------------------------------------
     def finished(self, results: Sequence[Result]) -> None:
@@ -328,6 +329,10 @@ class Agent:
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
         """These attempts wrote output."""
         self._outbox.add_logs(pieces)
+
+    def noted(self, notes: Sequence[Note]) -> None:
+        """These attempts said how far they are, or left a checkpoint."""
+        self._outbox.add_notes(notes)
 
     def _acknowledge(self, message: Acks) -> None:
         self._outbox.acknowledge(message.done)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from fairway.wire.messages import FromWorker, HandBack, Held, LogPiece, Logs, Result, Results
+from fairway.wire.messages import FromWorker, HandBack, Held, LogPiece, Logs, Note, Notes, Result, Results
 
 Key = tuple[int, int]
 MOST_UNACKNOWLEDGED = 50_000
@@ -20,6 +20,7 @@ MOST_LOG_BYTES = 8 * 1024 * 1024
 MOST_RESULTS = 5_000
 MOST_RESULT_BYTES = 4 * 1024 * 1024
 MOST_PIECES = 2_000
+MOST_NOTES = 100  # each may carry a checkpoint of 64 KB
 
 
 class Outbox:
@@ -31,6 +32,7 @@ class Outbox:
         self.handed_back: dict[Key, Held] = {}  # unacknowledged
         self._new_results: list[Result] = []
         self._new_hand_backs: list[Held] = []
+        self._notes: dict[Key, Note] = {}  # the newest of each attempt
         self._logs: deque[LogPiece] = deque()
         self._log_bytes = 0
 
@@ -60,6 +62,13 @@ class Outbox:
         self._log_bytes += sum(len(piece.text) for piece in pieces)
         while self._log_bytes > MOST_LOG_BYTES:
             self._log_bytes -= len(self._logs.popleft().text)
+        self.wake.set()
+
+    def add_notes(self, notes: Iterable[Note]) -> None:
+        """Tell what attempts say of themselves; of each only the newest is kept until it is sent."""
+        for note in notes:
+            before = self._notes.get(note[:2])
+            self._notes[note[:2]] = note if before is None else merge(before, note)
         self.wake.set()
 
     def acknowledge(self, attempts: Iterable[Key]) -> None:
@@ -92,6 +101,10 @@ class Outbox:
         """Yield what is new, in messages of bounded size."""
         results, self._new_results = self._new_results, []
         hand_backs, self._new_hand_backs = self._new_hand_backs, []
+        if self._notes:  # before the results: what ended cannot be noted any more
+            notes, self._notes = list(self._notes.values()), {}
+            for start in range(0, len(notes), MOST_NOTES):
+                yield Notes(notes[start : start + MOST_NOTES])
         for part in split(results):
             yield Results(part)
         for start in range(0, len(hand_backs), MOST_RESULTS):
@@ -108,6 +121,17 @@ class Outbox:
             size += len(piece.text)
         self._log_bytes -= size
         return pieces
+
+
+def merge(older: Note, newer: Note) -> Note:
+    """Return what both say; where both say something, the newer one's word."""
+    if newer.progress is None:
+        newer = newer._replace(progress=older.progress, text=older.text)
+    return newer._replace(
+        checkpoint=older.checkpoint if newer.checkpoint is None else newer.checkpoint,
+        cpu_seconds=older.cpu_seconds if newer.cpu_seconds is None else newer.cpu_seconds,
+        memory_bytes=older.memory_bytes if newer.memory_bytes is None else newer.memory_bytes,
+    )
 
 
 def split(results: list[Result]) -> Iterator[list[Result]]:

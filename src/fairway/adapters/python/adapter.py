@@ -127,6 +127,14 @@ class PythonAdapter:
             return link.has_started(index)
         return isinstance(link, AsyncLink) and (job, attempt) in link.sent_at
 
+    async def look(self, job: int, attempt: int) -> str | None:
+        """Nothing can be told yet."""
+        return None
+
+    def resize(self, slots: int) -> None:
+        """Keep as many children warm as there are slots."""
+        self._slots = slots
+
     # --- what links report --------------------------------------------------------------------------
     def take_results(self, results: Sequence[Result]) -> None:
         """Pass on results of attempts that have not ended before."""
