@@ -6,9 +6,12 @@ takes there) by the slots that the queue will be given, as the backlogs of its r
 How far off that is nobody can compute beforehand: it depends on who comes, and with what. So the leader keeps
 score. It notes what it would have said of some jobs as they came, and when they begin, how much longer than
 said that took. The bounds of a new answer are quantiles of those ratios; with fewer than 20 of them there is
-no answer. Waits are compared with one job's work added: no forecast is finer than that. Jobs that were said
-to start at once are kept apart: how they fared says nothing of those that have to wait. (Ratios by queue and
-by the length of the wait were tried: bounds held less often, for the few of one kind are of the same minute.)
+no answer. It also keeps score of the bounds themselves: after one that did not hold the next are wider, after
+many that did they are narrower, so that the right part of them holds whatever the load does (this is called
+adaptive conformal inference). Waits are compared with one job's work added: no forecast is finer than that.
+Jobs that were said to start at once are kept apart: how they fared says nothing of those that have to wait.
+(Ratios by queue and by the length of the wait were tried: bounds held less often, for the few of one kind are
+of the same minute.)
 Owned by the world; nothing here changes what begins when.
 """
 
@@ -35,7 +38,9 @@ GRAIN = 0.02  # seconds that are added at least to waits that are compared
 MOST_STREAMS = 50  # queues whose backlogs are followed
 DEEPEST = 1000  # jobs of a queue that are looked at one by one, for a sample
 PRIOR = [4.0 ** (step / 10) for step in range(-10, 11)]  # counted in: the first twenty are of one minute only
-QUANTILES = (0.025, 0.25, 0.75, 0.975)  # a little outside 5 % and 95 %: the ratios are of the past
+MISSES = 0.035  # the part of low, and of high bounds that may fail: below 5 %, for what is learnt is past
+STEP = 0.01  # by how much more, or less, of the ratios the next bounds leave out
+MOST_LEFT_OUT, LEAST_LEFT_OUT = 0.1, -0.1  # below 0: wider than anything seen
 
 
 class Eta(NamedTuple):
@@ -62,6 +67,7 @@ class Word(NamedTuple):
     seconds: float
     grain: float
     queue: Queue
+    bounds: tuple[float, float] | None = None  # the waits that nine tenths should have
 
     @property
     def waits(self) -> bool:
@@ -80,6 +86,8 @@ class Forecasts:
         self._pending: dict[int, Word] = {}  # by job
         # Of those that should start at once, and of those that should wait.
         self._ratios: dict[bool, deque[float]] = {waits: deque(maxlen=KEPT) for waits in (False, True)}
+        # Of these, below the low and above the high bound; at first all that was seen is inside.
+        self._left_out = {waits: [0.0, 0.0] for waits in (False, True)}
         self._sampled_at = float("-inf")
         self._draws = 0
 
@@ -99,7 +107,9 @@ class Forecasts:
         if found is not None:
             self._make_room(now.mono)
             if len(self._pending) < MOST_PENDING:
-                self._pending[job.job] = Word(now.mono, found.seconds, found.grain, queue)
+                bounds = self.bounds(found.seconds, found.grain, now.mono)
+                wide = None if bounds is None else (bounds[0], bounds[3])
+                self._pending[job.job] = Word(now.mono, found.seconds, found.grain, queue, wide)
 
     def began(self, jobs: Iterable[int], mono: float) -> None:
         """Jobs begin: learn from those of which something was said."""
@@ -107,6 +117,15 @@ class Forecasts:
             for job in jobs:
                 if (word := self._pending.pop(job, None)) is not None:
                     self._ratios[word.waits].append(word.ratio(mono))
+                    self._learn(word, mono)
+
+    def _learn(self, word: Word, mono: float) -> None:
+        """Let the next bounds be wider if these did not hold, else a little narrower."""
+        if word.bounds is not None:
+            waited, both = mono - word.at, self._left_out[word.waits]
+            for side, missed in enumerate((waited < word.bounds[0], waited > word.bounds[1])):
+                left_out = both[side] + STEP * (MISSES - missed)
+                both[side] = min(max(left_out, LEAST_LEFT_OUT), MOST_LEFT_OUT)
 
     def forget(self, job: int) -> None:
         """A job will not begin, or not as it was when something was said of it."""
@@ -119,7 +138,7 @@ class Forecasts:
             del self._pending[job]
 
     def bounds(self, seconds: float, grain: float, mono: float) -> list[float] | None:
-        """Return the waits that `QUANTILES` of such jobs have had, if enough is known."""
+        """Return low, quarter, three quarters and high of the waits that such jobs have had, if known."""
         for waits in dict.fromkeys((seconds > 0.0, True)):
             known = [*self._ratios[waits], *self._overdue(mono, waits)]
             if len(known) >= ENOUGH:
@@ -127,7 +146,12 @@ class Forecasts:
         else:
             return None
         ranked = sorted([*known, *PRIOR])
-        picked = (ranked[round(part * (len(ranked) - 1))] for part in QUANTILES)
+        waits = seconds > 0.0
+        below, above = self._left_out[waits]
+        above -= STEP * self._missed(mono, waits)
+        low = _quantile(ranked, max(below, 0.0)) / _beyond(below)
+        high = _quantile(ranked, 1 - max(above, 0.0)) * _beyond(above)
+        picked = (low, _quantile(ranked, 0.25), _quantile(ranked, 0.75), high)
         return [max(ratio * (seconds + grain) - grain, 0.0) for ratio in picked]
 
     def _overdue(self, mono: float, waits: bool) -> list[float]:
@@ -141,12 +165,28 @@ class Forecasts:
             if word.waits == waits and mono - word.at > word.seconds
         ]
 
+    def _missed(self, mono: float, waits: bool) -> int:
+        """Count the jobs that still wait although their bounds are past: no need to await their begin."""
+        return sum(
+            word.bounds is not None and word.waits == waits and mono - word.at > word.bounds[1]
+            for word in self._pending.values()
+        )
+
     def _make_room(self, mono: float) -> None:
         """Drop the oldest if it should have begun long ago: it was taken away in some other manner."""
         if len(self._pending) >= MOST_PENDING:
             job, word = next(iter(self._pending.items()))
             if mono - word.at > 100 * (word.seconds + 60.0):
                 del self._pending[job]
+
+
+def _quantile(ranked: Sequence[float], part: float) -> float:
+    return ranked[round(part * (len(ranked) - 1))]
+
+
+def _beyond(left_out: float) -> float:
+    """Return how far outside of all that was seen a bound is to be, when too many have failed."""
+    return float(4.0 ** min(max(left_out / LEAST_LEFT_OUT, 0.0), 1.0))
 
 
 def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Eta | None:
