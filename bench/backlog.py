@@ -14,6 +14,7 @@ import psutil
 from fairway.core import events as happened
 from fairway.core.model import Arrival, Moment, WorkerSpec, shape_of
 from fairway.core.scheduler import Core
+from fairway.stores.backlog import page_of
 
 PAGE = 10_000
 WALL = 1_800_000_000_000_000
@@ -29,8 +30,9 @@ def main() -> None:
     for path in (f"fair/q{number}" for number in range(50)):
         core.absorb(happened.QueueFound(path, {"discipline": "sfq"}), Moment(WALL, 0.0))
     for first in range(0, asked.jobs, PAGE):
-        page = [arrival(number) for number in range(first, min(first + PAGE, asked.jobs))]
-        core.absorb(happened.Loaded(page), Moment(WALL, first / 1e6))
+        page = page_of([arrival(number) for number in range(first, min(first + PAGE, asked.jobs))])
+        if page is not None:
+            core.absorb(happened.Loaded(page.others, alike=page.alike), Moment(WALL, first / 1e6))
         core.plan(Moment(WALL, first / 1e6))
         if first % 1_000_000 == 0:
             print(f"  {first:>12,} jobs  {megabytes(process) - before / 1e6:,.0f} MB", flush=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Delivery, Extras, Rules
+from fairway.core.model import Alike, Arrival, Delivery, Extras, Rules
 from fairway.core.plan import Batch, Begun, Event, News, QueueChange
 from fairway.query import Query
 
@@ -113,6 +113,17 @@ class Taken(NamedTuple):
 
     number: int
     job: Arrival
+
+
+class WaitingPage(NamedTuple):
+    """Jobs that wait, up to the id `last`: plain ones with those they are like, the others one by one.
+
+    Each group, and the groups by the first of each, and the others are in the order of the ids.
+    """
+
+    alike: Sequence[Alike]
+    others: Sequence[Arrival]  # blocked, or with extras
+    last: int
 
 
 class LiveAttempt(NamedTuple):
@@ -364,8 +375,8 @@ class Store(Protocol):
     async def live_attempts(self) -> list[LiveAttempt]:
         """Return every running attempt."""
 
-    def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
-        """Return all waiting jobs in pages ordered by id (number is 0): for a new leader."""
+    def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
+        """Return all waiting jobs, *page* at a time in the order of their ids: for a new leader."""
 
     async def waiting_below(
         self, path: str, after: int = -1, most: int = 10_000

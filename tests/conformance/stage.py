@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES, Delivery
+from fairway.core.model import DEFAULT_RULES, Arrival, Delivery
 from fairway.core.plan import Batch, Begin, Begun, End, Event, News
 from fairway.query import Query, Term
-from fairway.store import Accepted, NewJob, Receipt, Request, Store, StoredJob, Submission
+from fairway.store import Accepted, NewJob, Receipt, Request, Store, StoredJob, Submission, WaitingPage
 from fairway.times import MICRO
 
 #: A moment safely in the past of the machine that runs this: what is due then is due now.
@@ -75,10 +75,16 @@ class Stage:
         return [(await self.get(job)).state for job in jobs]
 
     async def waiting(self) -> list[int]:
-        return [taken.job.job async for page in self.store.waiting_jobs() for taken in page]
+        return [one.job async for page in self.store.waiting_jobs() for one in arrivals_of(page)]
 
     async def arrived(self) -> list[int]:
         return [taken.job.job for taken in await self.store.take_arrivals(0)]
+
+
+def arrivals_of(page: WaitingPage) -> list[Arrival]:
+    """Return the jobs of a page one by one, by id."""
+    alike = (one for group in page.alike for one in group.arrivals())
+    return sorted([*alike, *page.others], key=lambda one: one.job)
 
 
 def an_end(job: int, attempt: int = 1, incarnation: str = "w1-a", **changes: Any) -> End:

@@ -9,7 +9,7 @@ from fairway.core.model import DEFAULT_RULES, Delivery, Extras
 from fairway.core.plan import Begin, Drop, Edit, Resolve, Revive, Unblock
 from fairway.errors import Deposed, InvalidRequest
 from fairway.store import NewJob
-from tests.conformance.stage import NOW, SECOND, Stage, an_end, new_job, where
+from tests.conformance.stage import NOW, SECOND, Stage, an_end, arrivals_of, new_job, where
 
 
 def waiting_for(number: int, *after: int, **changes: object) -> NewJob:
@@ -101,7 +101,7 @@ async def test_it_is_released_and_begun_in_the_commit_that_ends_what_it_waited_f
     assert [one.job for one in receipt.begun] == [8]
     assert await stage.states(1, 8, 9) == [State.SUCCEEDED, State.RUNNING, State.QUEUED]
     [page] = [page async for page in stage.store.waiting_jobs()]
-    assert [(row.job.job, row.job.place, row.job.blocked) for row in page] == [(9, later, False)]
+    assert [(job.job, job.place, job.blocked) for job in arrivals_of(page)] == [(9, later, False)]
     extras = (await stage.get(9)).extras
     assert extras is not None and extras.after == (1,)  # for people to see
 

@@ -13,7 +13,7 @@ from fairway.core.plan import Begin, Drop, Edit, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Submission
 from fairway.stores.rows import rules_from
-from tests.conformance.stage import NOW, Stage, an_end, new_job, where
+from tests.conformance.stage import NOW, Stage, an_end, arrivals_of, new_job, where
 
 EXTRAS = Extras(deadline=NOW + 5, group="night", unique_for=60.0, replaces=3)
 
@@ -28,7 +28,7 @@ async def test_extras_come_back_from_every_read(stage: Stage, by_leader: bool) -
         await store.submit([Submission(jobs)], NOW)
         assert [taken.job.extras for taken in await store.take_arrivals(0)] == [EXTRAS, None]
     [page] = [page async for page in store.waiting_jobs()]
-    assert [taken.job.extras for taken in page] == [EXTRAS, None]
+    assert [job.extras for job in arrivals_of(page)] == [EXTRAS, None]
     assert {job.id: job.extras for job in await store.find_jobs([7, 8])} == {7: EXTRAS, 8: None}
     await stage.commit(begins=[Begin([7, 8], "inc", "w", NOW)])
     live = await store.live_attempts()
@@ -45,7 +45,7 @@ async def test_a_blocked_job_is_loaded_and_found_but_cannot_begin(stage: Stage) 
     [taken] = await store.take_arrivals(0)
     assert taken.job.extras == needs and taken.job.blocked
     [page] = [page async for page in store.waiting_jobs()]
-    assert page[0].job.extras == needs and page[0].job.blocked
+    assert page.others[0].extras == needs and page.others[0].blocked
     found = await store.find_job(7)
     assert found is not None and found.state is State.BLOCKED
     for state, ids in (("blocked", [7]), ("waiting", [7]), ("queued", []), ("scheduled", [])):
@@ -64,7 +64,7 @@ async def test_an_edit_changes_the_deadline_and_keeps_the_rest(stage: Stage) -> 
     await stage.commit(edits=[Edit(7, "acme/emails", None, 0, (), NOW, NOW, DEFAULT_RULES, later)])
     assert (await stage.get(7)).extras == later
     [page] = [page async for page in stage.store.waiting_jobs()]
-    assert page[0].job.extras == later
+    assert page.others[0].extras == later
 
 
 async def test_a_job_that_is_tried_again_by_hand_has_no_deadline_any_more(stage: Stage) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Delivery, Rules, Shape
+from fairway.core.model import Alike, Arrival, Delivery, Extras, Rules, Shape
 from fairway.core.plan import Begin
-from fairway.store import Accepted, Request, Submission, Taken
-from tests.conformance.stage import NOW, SECOND, Stage, new_job
+from fairway.store import Accepted, Request, Submission, WaitingPage
+from tests.conformance.stage import NOW, SECOND, Stage, arrivals_of, new_job
 
 DAY = 86_400 * SECOND
 
@@ -79,8 +81,50 @@ async def test_waiting_jobs_come_in_pages_by_id(stage: Stage) -> None:
     await stage.submit(*(new_job(number) for number in (4, 2, 9, 7, 5)))
     await stage.begin(9)
     pages = [page async for page in stage.store.waiting_jobs(page=2)]
-    assert [[taken.job.job for taken in page] for page in pages] == [[2, 4], [5, 7]]
-    assert isinstance(pages[0][0], Taken) and pages[0][0].number == 0
+    assert [[job.job for job in arrivals_of(page)] for page in pages] == [[2, 4], [5, 7]]
+    assert [page.last for page in pages] == [4, 7]
+
+
+async def test_waiting_jobs_that_are_alike_come_together(stage: Stage) -> None:
+    plain, once = Shape("python", "app.send"), Shape("python", "app.send", ("gpu",), True)
+    odd: dict[str, Any] = {"flow": "u", "tags": ("gpu",), "delivery": Delivery.AT_MOST_ONCE}
+    lines = {
+        7: {}, 2: odd, 5: {"run_at": NOW + 9}, 8: {"run_at": NOW + 3}, 4: {**odd, "run_at": NOW - 1},
+        6: {"priority": 1}, 3: {"queue": "b"}, 1: {"task": "app.read"}, 9: {"adapter": "http"},
+        11: {"extras": Extras(deadline=NOW + 99)}, 10: {"extras": Extras(after=(1,))},
+    }  # fmt: skip
+    await stage.submit(*(new_job(number, **changes) for number, changes in lines.items()))
+    [page] = [page async for page in stage.store.waiting_jobs()]
+    assert page == WaitingPage(
+        [
+            Alike("acme/emails", None, 0, Shape("python", "app.read"), [1], [NOW]),
+            Alike("acme/emails", "u", 0, once, [2, 4], [NOW, NOW - 1]),
+            Alike("b", None, 0, plain, [3], [NOW]),
+            Alike("acme/emails", None, 0, plain, [5, 7, 8], [NOW + 9, NOW, NOW + 3]),
+            Alike("acme/emails", None, 1, plain, [6], [NOW]),
+            Alike("acme/emails", None, 0, Shape("http", "app.send"), [9], [NOW]),
+        ],
+        [
+            Arrival(10, "acme/emails", None, 0, plain, NOW, None, Extras(after=(1,)), True),
+            Arrival(11, "acme/emails", None, 0, plain, NOW, None, Extras(deadline=NOW + 99)),
+        ],
+        11,
+    )
+
+
+async def test_many_waiting_jobs_of_many_lines_come_once_and_by_id(stage: Stage) -> None:
+    places = {number: NOW + number * 7 % 40 for number in range(1, 601)}
+    jobs = [new_job(number, queue=f"q{number * number % 11}", run_at=at) for number, at in places.items()]
+    await stage.submit(*jobs)
+    pages = [page async for page in stage.store.waiting_jobs(page=250)]
+    assert [page.last for page in pages] == [250, 500, 600]
+    groups = [group for page in pages for group in page.alike]
+    assert all(list(group.jobs) == sorted(group.jobs) for group in groups)
+    assert sorted(job for group in groups for job in group.jobs) == list(places)
+    found = {job.job: (job.queue, job.place) for page in pages for job in arrivals_of(page)}
+    assert found == {job.id: (job.queue, job.run_at) for job in jobs}
+    for page in pages:
+        assert [group.jobs[0] for group in page.alike] == sorted(group.jobs[0] for group in page.alike)
 
 
 async def test_the_same_request_gets_the_same_ids(stage: Stage) -> None:

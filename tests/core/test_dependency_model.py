@@ -6,6 +6,7 @@ one finds what the old one left, page by page, while jobs go on ending.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -28,7 +29,7 @@ from fairway.core.model import (
 )
 from fairway.core.scheduler import Core
 from fairway.node.engine import arrival_of_stored
-from fairway.store import NewJob, Submission
+from fairway.store import NewJob, Submission, WaitingPage
 from fairway.stores.memory import MemoryStore
 
 START = 1_800_000_000_000_000
@@ -62,15 +63,15 @@ class Play:
     def step(self, *events: happened.CoreEvent) -> None:
         """Take in, plan, write, as the engine does."""
         self.micros += 1000
-        page = [row.job for row in next(self.backlog, ())]
-        found = self._endings(page)
+        page = next(self.backlog, WaitingPage((), (), 0))
+        found = self._endings(page.others)
         taken = self.store.read_arrivals(self.seen)
         if taken:
             jobs = [row.job for row in taken]
             numbers = [row.number for row in taken]
             self.seen = numbers[-1]
             self.core.absorb(happened.TakenIn(jobs, numbers, self._endings(jobs)), self.now)
-        self.core.absorb(happened.Loaded(page, found), self.now)
+        self.core.absorb(happened.Loaded(page.others, found, page.alike), self.now)
         for event in events:
             self.core.absorb(event, self.now)
         plan = self.core.plan(self.now)
@@ -81,7 +82,7 @@ class Play:
         if receipt.resolved:
             self.step(*(happened.Resolved(job.id, job.state) for job in receipt.resolved))
 
-    def _endings(self, jobs: list[Arrival]) -> dict[int, State | None]:
+    def _endings(self, jobs: Sequence[Arrival]) -> dict[int, State | None]:
         named = {one for job in jobs if job.blocked and job.extras for one in job.extras.after}
         return self.store.read_endings(sorted(named))
 

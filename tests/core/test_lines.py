@@ -12,7 +12,7 @@ from fairway.core.lines import Line
 
 Step = tuple[str, int]
 steps = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "put", "pop", "remove", "count"]), st.integers(0, 30)),
+    st.tuples(st.sampled_from(["put", "put", "put", "many", "pop", "remove", "count"]), st.integers(0, 30)),
     max_size=200,
 )
 
@@ -26,6 +26,14 @@ def check(script: list[Step]) -> None:
             mixed = job ^ 5  # ids that do not come in their order
             line.put(number, mixed)
             insort(model, (number, mixed))
+        elif verb == "many":
+            some = sorted((number + step // 2, job + step ^ 5) for step in range(1, number % 12 + 2))
+            together = not any(some[0] <= one <= some[-1] for one in model)
+            places, jobs = [place for place, _ in some], [one for _, one in some]
+            assert line.put_many(places, jobs) is together
+            if together:
+                job += len(some) + 8
+                model = sorted(model + some)
         elif verb == "pop" and model:
             jobs, places, _ = line.pop(number // 4 + 1, number)
             assert 1 <= len(jobs) <= number // 4 + 1

@@ -20,6 +20,7 @@ from fairway.strict import convert
 from fairway.times import MICRO
 from fairway.wire import messages as wire
 from tests.conformance.conftest import store as store  # every store, as in the stores' own suite
+from tests.conformance.stage import arrivals_of
 
 from .stage import Hand, HeldStore, Shell
 from .virtual_time import in_time, in_virtual_time, until
@@ -355,7 +356,7 @@ async def _no_cancel(job: int) -> None:
 
 
 async def fired(store: Store) -> int:
-    return len([taken async for page in store.waiting_jobs() for taken in page])
+    return sum([len(arrivals_of(page)) async for page in store.waiting_jobs()])
 
 
 async def overdue(store: Store, leader: Leader) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairway.core.lifecycle import State
-from fairway.store import NewJob, Submission, Taken
+from fairway.store import NewJob, Submission, WaitingPage
 from fairway.wire.messages import Held
 
 from .stage import Gate, Hand, HeldStore, Shell, new_job
@@ -196,7 +196,7 @@ async def test_a_slot_that_was_meant_for_a_refused_job_goes_to_the_next_at_once(
 class LateStore(HeldStore):
     """Somebody inserts jobs just when a new leader looks at what waits."""
 
-    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
         if 1 not in self.tables.jobs:
             jobs = [new_job(number, concurrency=1) for number in range(1, 4)]
             await self.submit([Submission(jobs)], 1)

@@ -21,7 +21,7 @@ from fairway.errors import Deposed
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.engine import arrival_of, arrival_of_stored, replaced_by
-from fairway.store import Accepted, Receipt, Submission, Taken
+from fairway.store import Accepted, Receipt, Submission, Taken, WaitingPage
 from fairway.wire import messages as wire
 
 from .links import Link
@@ -329,21 +329,23 @@ class Leader:
             self._arrivals_seen = taken[-1].number
         return taken
 
-    def _read_backlog(self) -> list[Arrival]:
+    def _read_backlog(self) -> list[WaitingPage]:
         if not self._loading:
             return []
         self._loading = False
-        return [row.job for page in self.store.read_waiting() for row in page]
+        return list(self.store.read_waiting(100))
 
-    def _take_in(self, taken: Sequence[Taken], page: Sequence[Arrival]) -> None:
+    def _take_in(self, taken: Sequence[Taken], pages: Sequence[WaitingPage]) -> None:
         """Let jobs wait that came, or waited before; what they replace goes in the same commit."""
-        self._retire(replaced_by([*(row.job for row in taken), *page]))
+        others = [job for page in pages for job in page.others]
+        self._retire(replaced_by([*(row.job for row in taken), *others]))
         if taken:
             jobs = [row.job for row in taken]
             event = happened.TakenIn(jobs, [row.number for row in taken], self._endings(jobs))
             self.core.absorb(event, self.world.now())
-        if page:
-            self.core.absorb(happened.Loaded(page, self._endings(page)), self.world.now())
+        for page in pages:
+            event = happened.Loaded(page.others, self._endings(page.others), page.alike)
+            self.core.absorb(event, self.world.now())
 
     def _retire(self, jobs: Sequence[int]) -> None:
         replaced = self.store.read_replaced(jobs)

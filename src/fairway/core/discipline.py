@@ -9,6 +9,11 @@ made anew and given all the jobs.
 To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and let it run the suite in
 `fairway.testing.disciplines`. One in a package of its own is found by its entry point in the group
 `fairway.disciplines`; examples/lottery is one.
+
+A discipline may also have `put_alike(groups: Sequence[Alike]) -> bool`, for a new leader that loads its
+backlog: it takes in jobs at one stroke that differ in id, place and flow only, each group being one flow's in
+its order. Or it changes nothing and returns False, if one of them is here already or it cannot tell: then it
+is given the groups one by one, and at last the jobs.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Held, Result, Rules, WorkerSpec
+from fairway.core.model import Alike, Arrival, Held, Result, Rules, WorkerSpec
 from fairway.core.plan import Begun, News
 
 #: Who changed something, if nobody says.
@@ -33,10 +33,11 @@ class TakenIn(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Jobs that waited already when this leader took over."""
+    """Jobs that waited already when this leader took over: many at one stroke where they are alike."""
 
     arrivals: Sequence[Arrival]
     ended: Endings = NO_ENDINGS
+    alike: Sequence[Alike] = ()
 
 
 class Replaced(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 CHUNK = 2048
 
@@ -71,6 +71,23 @@ class Line:
                 tags.append(tag)
             return
         self._insert(place, job, tag)
+
+    def put_many(self, places: Sequence[int], jobs: Sequence[int], tags: Sequence[int] = ()) -> bool:
+        """Insert jobs given by place and id; False, and nothing changed, if they cannot stand together.
+
+        They can if nobody here comes between them: then none of them is here already.
+        """
+        number = bisect_left(self._chunks, (places[0], jobs[0]), key=_last)
+        if number < len(self._chunks):
+            index = self._index(number, places[0], jobs[0])
+            behind = self._chunks[number]
+            if (behind[0][index], behind[1][index]) <= (places[-1], jobs[-1]):
+                return False
+            number = self._cut(number, index)
+        zeros = array("i", (0,)) * (len(jobs) - len(tags))
+        self._fill(number, array("q", places), array("q", jobs), array("i", tags) or zeros)
+        self._length += len(jobs)
+        return True
 
     def pop(self, most: int, until: int) -> tuple[list[int], list[int], list[int]]:
         """Take the job at the front, and up to *most* in all whose places are not later than *until*.
@@ -152,6 +169,34 @@ class Line:
         tags.insert(index, tag)
         if len(places) > 2 * CHUNK:
             self._split(number)
+
+    def _cut(self, number: int, index: int) -> int:
+        """See to it that a chunk begins at this entry; return the number of that chunk."""
+        start = self._head if number == 0 else 0
+        if index == 0:
+            return number
+        places, jobs, tags = self._chunks[number]
+        parts = [(places[index:], jobs[index:], tags[index:])]
+        if index > start:
+            parts.insert(0, (places[start:index], jobs[start:index], tags[start:index]))
+        self._chunks[number : number + 1] = parts
+        if number == 0:
+            self._head = 0
+        return number + len(parts) - 1
+
+    def _fill(self, number: int, places: array[int], jobs: array[int], tags: array[int]) -> None:
+        """Put entries before a chunk: what the one before it has room for there, the rest in new ones."""
+        done = 0
+        if number:
+            before = self._chunks[number - 1]
+            done = max(CHUNK - len(before[0]), 0)
+            before[0].extend(places[:done])
+            before[1].extend(jobs[:done])
+            before[2].extend(tags[:done])
+        self._chunks[number:number] = [
+            (places[at : at + CHUNK], jobs[at : at + CHUNK], tags[at : at + CHUNK])
+            for at in range(done, len(places), CHUNK)
+        ]
 
     def _split(self, number: int) -> None:
         chunk = self._chunks[number]

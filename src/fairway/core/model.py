@@ -6,7 +6,7 @@ Wall times are ints of microseconds, monotonic times floats of seconds; both ent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -161,6 +161,29 @@ class Arrival(NamedTuple):
     concurrency: int | None = None  # the limit its submitter wants for its queue
     extras: Extras | None = None
     blocked: bool = False  # it waits for the jobs named in its extras
+
+
+class Alike(NamedTuple):
+    """Waiting jobs without extras that stand in one line, by id, with their places."""
+
+    queue: str
+    flow: str | None
+    priority: int
+    shape: Shape
+    jobs: Sequence[int]
+    places: Sequence[int]
+
+    def in_order(self) -> Alike:
+        """Return the same jobs as they stand in their line: by place, and by id among equals."""
+        if len(self.jobs) == 1 or (sorted(self.places) == self.places and sorted(self.jobs) == self.jobs):
+            return self
+        pairs = sorted(zip(self.places, self.jobs, strict=True))
+        return self._replace(jobs=[job for _, job in pairs], places=[place for place, _ in pairs])
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Yield them one by one."""
+        for job, place in zip(self.jobs, self.places, strict=True):
+            yield Arrival(job, self.queue, self.flow, self.priority, self.shape, place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import asks, blocked, endings, fleet, moving
+from fairway.core import asks, blocked, endings, fleet, loading, moving
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
@@ -74,10 +74,10 @@ def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
 
 def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     world.plan.batch.taken.extend(event.numbers)
-    gone = _dropped(world)
+    gone = loading.dropped(world)
     arrivals = [arrival for arrival in event.arrivals if arrival.job not in gone]
     for arrival in arrivals:
-        if _known(world, arrival):
+        if loading.is_known(world, arrival):
             _heed(world, arrival, now)
         elif arrival.blocked:
             _block(world, moving.redirected(world, [arrival])[0], now)
@@ -85,39 +85,6 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
             _arrive(world, moving.redirected(world, [arrival]), now)
     blocked.hear(world, event.ended, now)
     world.forecasts.sample(world, arrivals, now)
-
-
-def _loaded(world: World, event: happened.Loaded, now: Moment) -> None:
-    decided = _dropped(world)  # when they were taken in, just now
-    decided.update(one.job for one in world.plan.batch.unblocks)
-    for arrival in event.arrivals:
-        if arrival.job in decided or _known(world, arrival):
-            continue
-        if arrival.blocked:
-            blocked.admit(world, arrival)
-        else:
-            world.tree.put(arrival, now.wall)
-        asks.make_known(world, arrival.queue, now)
-    blocked.hear(world, event.ended, now)
-
-
-def _dropped(world: World) -> set[int]:
-    """Return the jobs that the plan being made ends: they were read while they still waited."""
-    return {drop.job for drop in world.plan.batch.drops}
-
-
-def _known(world: World, arrival: Arrival) -> bool:
-    """A job may be seen twice while a new leader loads: in its arrival and in its row."""
-    job = arrival.job
-    if job in world.live or job in world.blocked or job in world.tree.deadlines.over:
-        return True
-    queue = world.tree.find(arrival.queue)
-    if queue is not None and queue.own.holds(arrival):
-        return True
-    if not world.tree.moving:
-        return False
-    queue = world.tree.find(world.tree.way_of(arrival.queue))  # its row may have been read before it moved
-    return queue is not None and queue.own.holds(arrival)
 
 
 def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
@@ -281,7 +248,7 @@ def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
 _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.Submitted: _submitted,
     happened.TakenIn: _taken_in,
-    happened.Loaded: _loaded,
+    happened.Loaded: loading.load,
     happened.Replaced: asks.replace_jobs,
     happened.Refused: _refused,
     happened.Started: _started,

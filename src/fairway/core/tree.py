@@ -13,7 +13,8 @@ Choosing changes nothing; only `take` does. Owned by the core.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
 
 from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
@@ -21,7 +22,7 @@ from fairway.core.defaults import rules_below
 from fairway.core.discipline import Discipline, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Arrival, QueueSettings, Rules
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Alike, Arrival, QueueSettings, Rules
 from fairway.core.queue import Queue, Taker, is_member, moved_path, owes_below, room_in
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
@@ -174,6 +175,27 @@ class Tree:
         elif arrival.shape not in queue.shapes:
             self._rest(queue, now)
         return queue
+
+    def put_alike(self, groups: Sequence[Alike], now: int) -> bool:
+        """Let jobs wait at one stroke that differ in id, place and flow only; False if that cannot be done.
+
+        Each group is one flow's, in the order of its line.
+        """
+        path, shape = groups[0].queue, groups[0].shape
+        queue = self.queues.get(path) or self.grow(path)
+        put_alike = getattr(queue.own, "put_alike", None)
+        if put_alike is None or not put_alike(groups):
+            return False
+        count = sum(len(group.jobs) for group in groups)
+        for above in queue.path_up():
+            above.waiting += count
+        for group in groups:
+            due = bisect_right(group.places, now)
+            if due and shape not in queue.shapes:
+                self._rest(queue, now)
+            if due < len(group.places):
+                self.alarms.arm(path, group.places[due])
+        return True
 
     def remove(self, arrival: Arrival, now: int) -> bool:
         """Take a waiting job out; False if it does not stand where *arrival* says."""

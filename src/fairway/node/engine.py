@@ -38,7 +38,7 @@ from fairway.node.inbox import Inbox, Submit
 from fairway.node.logbook import Logbook
 from fairway.node.ports import Hosting, Port
 from fairway.node.work import Work
-from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission, Taken
+from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission, Taken, WaitingPage
 
 log = logging.getLogger("fairway.engine")
 
@@ -195,7 +195,7 @@ class Engine:
     async def _write_act_tell(self) -> float | None:
         page = await self._read_backlog()
         taken = await self._read_arrivals()
-        if page or taken:
+        if page is not None or taken:
             await self._take_in(taken, page)
         work = self._plan()
         work.begin(self._commit(work, None))
@@ -335,19 +335,21 @@ class Engine:
             self._rung = True  # there may be more
         return taken
 
-    async def _take_in(self, taken: Sequence[Taken], page: Sequence[Arrival]) -> None:
+    async def _take_in(self, taken: Sequence[Taken], page: WaitingPage | None) -> None:
         """Let jobs wait that came, or waited before. What they replace goes in the same commit.
 
         No commit is under way here, so the core and the store agree on what waits and what runs.
         """
         arrivals = [row.job for row in taken]
-        await self._retire(replaced_by([*arrivals, *page]))
+        others = page.others if page is not None else ()  # only those have extras
+        await self._retire(replaced_by([*arrivals, *others]))
         if taken:
             numbers = list(dict.fromkeys(row.number for row in taken))
             ended = await self._find_endings(arrivals)
             self.core.absorb(happened.TakenIn(arrivals, numbers, ended), moment())
-        if page:
-            self.core.absorb(happened.Loaded(page, await self._find_endings(page)), moment())
+        if page is not None:
+            ended = await self._find_endings(others)
+            self.core.absorb(happened.Loaded(others, ended, page.alike), moment())
 
     async def _retire(self, jobs: Sequence[int]) -> None:
         """Let those of *jobs* begin no more whose unique key has gone to a newer job."""
@@ -364,7 +366,7 @@ class Engine:
         named = {job for one in arrivals if one.blocked and one.extras for job in one.extras.after}
         return await self._store.ended_states(sorted(named)) if named else {}
 
-    async def _read_backlog(self) -> list[Arrival]:
+    async def _read_backlog(self) -> WaitingPage | None:
         """Return a page of what waited before this leader did.
 
         Read before the arrivals and taken in after them: what somebody inserts just now is in both or in
@@ -373,7 +375,7 @@ class Engine:
         page = await anext(self._backlog, None) if self.loading else None
         self.loading = page is not None
         self._rung |= self.loading
-        return [row.job for row in page or ()]
+        return page
 
     async def _listen(self) -> None:
         while True:

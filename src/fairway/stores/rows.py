@@ -68,12 +68,12 @@ def begun_from(rows: Iterable[Row]) -> list[Begun]:
 
 
 def taken_from(rows: Iterable[Row]) -> list[Taken]:
-    """Read the rows of `take_arrivals` and `waiting_jobs`."""
+    """Read the rows of `take_arrivals` and `waiting_below`."""
     return [
         Taken(
             number,
             Arrival(
-                job, queue, flow, priority, _shape(adapter, task, tags, once), place, wanted,
+                job, queue, flow, priority, shape_from(adapter, task, tags, once), place, wanted,
                 None if extras is None else extras_from(extras), code == BLOCKED,
             ),
         )
@@ -86,7 +86,7 @@ def live_from(row: Row) -> LiveAttempt:
     [begun] = begun_from([row[:9]])
     queue, flow, priority, adapter, task, tags, once, place = row[9:17]
     incarnation, worker, started_at, cancelling, extras = row[17:]
-    shape = _shape(adapter, task, tags, once)
+    shape = shape_from(adapter, task, tags, once)
     arrival = Arrival(begun.job, queue, flow, priority, shape, place, None, extras_from(extras))
     return LiveAttempt(arrival, begun, incarnation, worker, started_at, bool(cancelling))
 
@@ -117,7 +117,8 @@ def state_from(code: int, run_at: int) -> State:
 
 
 @lru_cache(4096)
-def _shape(adapter: str, task: str, tags: str | None, once: int) -> Shape:
+def shape_from(adapter: str, task: str, tags: str | None, once: int) -> Shape:
+    """Read a shape."""
     return shape_of(adapter, task, tags_from(tags), bool(once))
 
 

@@ -10,12 +10,12 @@ offers come, nothing is lost and nothing is served twice. Drawn from seeds, so a
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from fairway.core.discipline import Discipline
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 SHAPES = (Shape("cpu"), Shape("gpu"))
 NOW = 2_000
@@ -99,6 +99,19 @@ class DisciplineSuite:
                 assert sorted(serve(discipline)) == sorted(due)
                 assert len(discipline) == len(jobs) - len(due)
 
+    def test_jobs_that_are_alike_come_at_one_stroke_or_not_at_all(self) -> None:
+        for discipline, jobs, dice in self._drawn():
+            put_alike = getattr(discipline, "put_alike", None)
+            for group in groups_of(jobs.values()) if put_alike is not None else ():
+                assert put_alike is not None and not put_alike([group])  # they are here already
+                assert all(discipline.remove(arrival) for arrival in group.arrivals())
+                if not put_alike([group]):  # others may stand between them
+                    for arrival in group.arrivals():
+                        discipline.put(arrival)
+            due = [job.job for job in jobs.values() if job.place <= NOW]
+            assert sorted(serve(discipline, dice)) == sorted(due)
+            assert len(discipline) == len(jobs) - len(due)
+
     def _drawn(self) -> Iterator[tuple[Discipline, dict[int, Arrival], random.Random]]:
         """Yield disciplines with drawn jobs in them, the jobs, and the dice."""
         for seed in SEEDS:
@@ -110,6 +123,18 @@ class DisciplineSuite:
                 jobs[number] = Arrival(number, "q", flow, dice.randint(-2, 2), shape, place)
                 discipline.put(jobs[number])
             yield discipline, jobs, dice
+
+
+def groups_of(jobs: Iterable[Arrival]) -> list[Alike]:
+    """Put jobs without extras together that stand in one line, in its order."""
+    groups: dict[tuple[str, str | None, int, Shape], list[Arrival]] = {}
+    for job in sorted(jobs, key=lambda job: (job.place, job.job)):
+        if job.extras is None:
+            groups.setdefault(job[1:5], []).append(job)
+    return [
+        Alike(*common, [job.job for job in group], [job.place for job in group])
+        for common, group in groups.items()
+    ]
 
 
 def everything(shape: Shape) -> bool:

@@ -11,7 +11,7 @@ That an expired job is not served is not seen to here: it is taken out before an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import chain, islice
@@ -21,7 +21,7 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import REJECT, Bounds
 from fairway.core.disciplines.fifo import Fifo
 from fairway.core.lines import Line
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 Key = tuple[Shape, int]
 NEVER = (1 << 63) - 1
@@ -52,6 +52,10 @@ class Deadline:
         self._jobs[arrival.job] = arrival
         self._places.put(arrival.place, arrival.job)
         self._stand(arrival)
+
+    def put_alike(self, groups: Sequence[Alike]) -> bool:
+        new = all(self._jobs.keys().isdisjoint(group.jobs) for group in groups)
+        return new and self._rest.put_alike(groups)
 
     def remove(self, arrival: Arrival) -> bool:
         if not self._has(arrival):

@@ -7,7 +7,7 @@ from heapq import merge
 from typing import NamedTuple
 
 from fairway.core.lines import Line
-from fairway.core.model import Arrival, Shape
+from fairway.core.model import Alike, Arrival, Shape
 
 
 class Key(NamedTuple):
@@ -43,6 +43,16 @@ class Flow:
             line = self.lines[key] = Line()
         line.put(arrival.place, arrival.job)
         self.count += 1
+
+    def put_alike(self, alike: Alike) -> bool:
+        """Let jobs of one line wait here; False, and nothing changed, if they cannot stand together."""
+        key = Key(alike.shape, alike.priority, alike.flow)
+        line = self.lines.get(key) or Line()
+        if not line.put_many(alike.places, alike.jobs):
+            return False
+        self.lines[key] = line
+        self.count += len(alike.jobs)
+        return True
 
     def remove(self, arrival: Arrival) -> bool:
         """Take a job out; False if it does not stand here at that place."""

@@ -7,13 +7,14 @@ disciplines differ in one thing: whether a job's priority ranks it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import chain, repeat
 
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import REJECT, Bounds
 from fairway.core.lines import Line
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 Key = tuple[Shape, int]
 
@@ -69,6 +70,16 @@ class Ordered:
             line = self._lines[key] = Line()
         line.put(arrival.place, arrival.job, self._flows.tag(arrival.flow) if arrival.flow is not None else 0)
         self._count += 1
+
+    def put_alike(self, groups: Sequence[Alike]) -> bool:
+        key = (groups[0].shape, groups[0].priority)
+        line = self._lines.get(key) or Line()
+        places, jobs, tags = self._in_one_line(groups)
+        if not line.put_many(places, jobs, tags):
+            return False
+        self._lines[key] = line
+        self._count += len(jobs)
+        return True
 
     def remove(self, arrival: Arrival) -> bool:
         key = (arrival.shape, arrival.priority)
@@ -194,6 +205,15 @@ class Ordered:
             if place > now:
                 return
             yield rank, place, job
+
+    def _in_one_line(self, groups: Sequence[Alike]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return places, jobs and tags of jobs of several flows: they stand in one line here."""
+        tags = [self._flows.tag(group.flow) if group.flow is not None else 0 for group in groups]
+        if len(groups) == 1:
+            return groups[0].places, groups[0].jobs, tags * len(groups[0].jobs)
+        alone = (zip(group.places, group.jobs, repeat(tag)) for group, tag in zip(groups, tags, strict=True))
+        places, jobs, each = zip(*sorted(chain.from_iterable(alone)), strict=True)
+        return places, jobs, each
 
     def _left(self, key: Key, line: Line, jobs: int) -> None:
         self._count -= jobs

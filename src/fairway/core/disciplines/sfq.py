@@ -14,8 +14,9 @@ changed is void. Standings are soft: a new leader starts them anew.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush, nsmallest
@@ -25,7 +26,7 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, Key, key_of
 from fairway.core.lines import Line
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
@@ -77,6 +78,22 @@ class Sfq:
             self._arm(flow, arrival.place)
         elif arrival.shape not in flow.shapes:
             self._look(flow)
+
+    def put_alike(self, groups: Sequence[Alike]) -> bool:
+        if len(groups) > 1:
+            return False  # each has a line of its own
+        [alike] = groups
+        flow = self._grow(alike.flow)
+        if not flow.put_alike(alike):
+            return False
+        self._count += len(alike.jobs)
+        self._version += 1
+        due = bisect_right(alike.places, self._seen)
+        if due and alike.shape not in flow.shapes:
+            self._look(flow)
+        if due < len(alike.places):
+            self._arm(flow, alike.places[due])
+        return True
 
     def remove(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))

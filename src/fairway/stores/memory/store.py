@@ -30,7 +30,9 @@ from fairway.store import (
     StoredJob,
     Submission,
     Taken,
+    WaitingPage,
 )
+from fairway.stores.backlog import page_of
 from fairway.stores.memory import search as searching
 from fairway.stores.memory import writing
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
@@ -124,16 +126,16 @@ class MemoryStore:
             if job.state is State.RUNNING
         ]  # fmt: skip
 
-    def read_waiting(self, page: int = 10_000) -> Iterator[list[Taken]]:
+    def read_waiting(self, page: int = 10_000) -> Iterator[WaitingPage]:
         """Yield all waiting jobs in pages by id, each as it is when it is asked for."""
         last = -1
         while found := self._waiting_after(last, page):
             yield found
-            last = found[-1].job.job
+            last = found.last
 
-    def _waiting_after(self, last: int, page: int) -> list[Taken]:
+    def _waiting_after(self, last: int, page: int) -> WaitingPage | None:
         waiting = sorted(job for job, row in self.tables.jobs.items() if job > last and is_waiting(row))
-        return [Taken(0, arrival_of(self.tables.jobs[job])) for job in waiting[:page]]
+        return page_of([arrival_of(self.tables.jobs[job]) for job in waiting[:page]])
 
     def read_endings(self, jobs: Sequence[int]) -> dict[int, State | None]:
         """Return how those of *jobs* ended that have, None for those that are gone."""
@@ -286,9 +288,9 @@ class MemoryStore:
     async def live_attempts(self) -> list[LiveAttempt]:
         return self.read_live()
 
-    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
-        for taken in self.read_waiting(page):
-            yield taken
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
+        for found in self.read_waiting(page):
+            yield found
 
     async def waiting_below(
         self, path: str, after: int = -1, most: int = 10_000

@@ -34,7 +34,9 @@ from fairway.store import (
     StoredJob,
     Submission,
     Taken,
+    WaitingPage,
 )
+from fairway.stores.backlog import page_from_groups
 from fairway.stores.postgres import at_once, committing, leading, schedules
 from fairway.stores.postgres import search as searching
 from fairway.stores.postgres.bell import Bell, is_direct
@@ -328,11 +330,11 @@ class PostgresStore:
     async def live_attempts(self) -> list[LiveAttempt]:
         return [live_from(tuple(row)) for row in await self._lead("live_attempts")]
 
-    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
         last = -1
-        while found := taken_from(await self._lead("waiting_jobs", last, page)):
+        while found := page_from_groups(await self._lead("waiting_jobs", last, page)):
             yield found
-            last = found[-1].job.job
+            last = found.last
 
     async def waiting_below(
         self, path: str, after: int = -1, most: int = 10_000

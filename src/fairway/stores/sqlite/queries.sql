@@ -277,7 +277,7 @@ SELECT a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j
  LIMIT ?2
 
 -- name: waiting_jobs
-SELECT 0, id, queue, flow, priority, adapter, task, tags, once, place, NULL, extras, state
+SELECT id, place, queue, flow, priority, adapter, task, tags, once, extras, state
   FROM job
  WHERE id > ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
  ORDER BY id

@@ -20,7 +20,9 @@ from fairway.store import (
     ScheduleRow,
     StoredJob,
     Taken,
+    WaitingPage,
 )
+from fairway.stores.backlog import page_from
 from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored_from, taken_from
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.sql import SQL
@@ -60,9 +62,9 @@ def take_arrivals(connection: apsw.Connection, after: int, most: int) -> list[Ta
     return taken_from(fetch(connection, SQL["take_arrivals"], (after, most)))
 
 
-def waiting_jobs(connection: apsw.Connection, after: int, most: int) -> list[Taken]:
+def waiting_jobs(connection: apsw.Connection, after: int, most: int) -> WaitingPage | None:
     """Return the next waiting jobs by id."""
-    return taken_from(fetch(connection, SQL["waiting_jobs"], (after, most)))
+    return page_from(fetch(connection, SQL["waiting_jobs"], (after, most)))
 
 
 def waiting_below(

@@ -33,6 +33,7 @@ from fairway.store import (
     StoredJob,
     Submission,
     Taken,
+    WaitingPage,
 )
 from fairway.stores.sqlite import committing, leading, reading, schedules
 from fairway.stores.sqlite import search as searching
@@ -186,11 +187,11 @@ class SqliteStore:
     async def live_attempts(self) -> list[LiveAttempt]:
         return await self._read(reading.live_attempts)
 
-    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[list[Taken]]:
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
         last = -1
         while found := await self._waiting_after(last, page):
             yield found
-            last = found[-1].job.job
+            last = found.last
 
     async def waiting_below(
         self, path: str, after: int = -1, most: int = 10_000
@@ -236,7 +237,7 @@ class SqliteStore:
         seen, self._version_seen = self._version_seen, await self._write(_data_version)
         return seen != self._version_seen
 
-    async def _waiting_after(self, last: int, page: int) -> list[Taken]:
+    async def _waiting_after(self, last: int, page: int) -> WaitingPage | None:
         return await self._read(lambda connection: reading.waiting_jobs(connection, last, page))
 
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:

@@ -1,0 +1,90 @@
+"""A new leader takes in the jobs that waited before it did, page by page, while it leads already.
+
+To take in a million of them one by one took it eight seconds, in which it did little else. So jobs that stand
+in one line come together and are put there at one stroke; but only where that surely is the same as one by
+one: none of them is known already, and none in the line stands between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING
+
+from fairway.core import asks, blocked
+from fairway.core import events as happened
+from fairway.core.model import Alike, Arrival, Moment, Shape
+
+if TYPE_CHECKING:
+    from fairway.core.world import World
+
+
+def load(world: World, event: happened.Loaded, now: Moment) -> None:
+    """Let jobs wait, or be blocked, that did so already; those that are known are passed over."""
+    decided = dropped(world)  # when they were taken in, just now
+    decided.update(one.job for one in world.plan.batch.unblocks)
+    if event.alike:
+        elsewhere = decided.union(world.live, world.blocked, world.tree.deadlines.over)
+        for alike in _load_groups(world, event.alike, elsewhere, now):
+            for arrival in alike.arrivals():
+                _load_one(world, arrival, decided, now)
+    for arrival in event.arrivals:
+        _load_one(world, arrival, decided, now)
+    blocked.hear(world, event.ended, now)
+
+
+def _load_groups(world: World, alike: Sequence[Alike], elsewhere: Set[int], now: Moment) -> Iterator[Alike]:
+    """Let jobs wait at one stroke: all flows that stand in one line, else each; yield what is left."""
+    for groups in _by_flow(alike):
+        if len(groups) > 1 and _load_alike(world, groups, elsewhere, now):
+            continue
+        for group in groups:
+            if len(group.jobs) == 1 or not _load_alike(world, (group,), elsewhere, now):
+                yield group
+
+
+def _by_flow(alike: Sequence[Alike]) -> Iterable[Sequence[Alike]]:
+    """Put groups together that differ in their flow only; each in the order of its line."""
+    together: dict[tuple[str, int, Shape], list[Alike]] = {}
+    for group in alike:
+        together.setdefault((group.queue, group.priority, group.shape), []).append(group.in_order())
+    return together.values()
+
+
+def _load_alike(world: World, groups: Sequence[Alike], elsewhere: Set[int], now: Moment) -> bool:
+    """Let jobs wait at one stroke that differ in their flow only; False if each has to be looked at."""
+    path = groups[0].queue
+    if world.tree.way_of(path) != path or not all(elsewhere.isdisjoint(one.jobs) for one in groups):
+        return False
+    if not world.tree.put_alike(groups, now.wall):
+        return False
+    asks.make_known(world, path, now)
+    return True
+
+
+def _load_one(world: World, arrival: Arrival, decided: Set[int], now: Moment) -> None:
+    if arrival.job in decided or is_known(world, arrival):
+        return
+    if arrival.blocked:
+        blocked.admit(world, arrival)
+    else:
+        world.tree.put(arrival, now.wall)
+    asks.make_known(world, arrival.queue, now)
+
+
+def dropped(world: World) -> set[int]:
+    """Return the jobs that the plan being made ends: they were read while they still waited."""
+    return {drop.job for drop in world.plan.batch.drops}
+
+
+def is_known(world: World, arrival: Arrival) -> bool:
+    """A job may be seen twice while a new leader loads: in its arrival and in its row."""
+    job = arrival.job
+    if job in world.live or job in world.blocked or job in world.tree.deadlines.over:
+        return True
+    queue = world.tree.find(arrival.queue)
+    if queue is not None and queue.own.holds(arrival):
+        return True
+    if not world.tree.moving:
+        return False
+    queue = world.tree.find(world.tree.way_of(arrival.queue))  # its row may have been read before it moved
+    return queue is not None and queue.own.holds(arrival)
