@@ -186,7 +186,7 @@ def _quantile(ranked: Sequence[float], part: float) -> float:
 
 def _beyond(left_out: float) -> float:
     """Return how far outside of all that was seen a bound is to be, when too many have failed."""
-    return float(4.0 ** min(max(left_out / LEAST_LEFT_OUT, 0.0), 1.0))
+    return float(2.0 ** min(max(left_out / LEAST_LEFT_OUT, 0.0), 1.0))
 
 
 def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Eta | None:
