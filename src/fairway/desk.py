@@ -254,7 +254,19 @@ class Desk(Protocol):
         """A person says how an unknown job went."""
 
     async def edit(self, job: int, changes: dict[str, Any]) -> StoredJob:
-        """Re-role a waiting job: queue, flow, priority, run_at, deadline (micros), tags, max_attempts."""
+        """Re-role a waiting job: queue, flow, priority, run_at, deadline (micros), tags, max_attempts.
+
+        Also timeout, adapter (of a task), worker (the only one that may take it), away (those that may not).
+        """
+
+    async def relocate(self, job: int, to: str | None) -> StoredJob:
+        """Send a job to a worker, or (None) away from its own; what runs is stopped and handed back."""
+
+    async def prefer(self, job: int) -> StoredJob:
+        """Put a waiting job before all others of its line, due now."""
+
+    async def requeue(self, job: int) -> StoredJob:
+        """Put a job behind all others of its line; what runs is stopped and handed back."""
 
     async def queues(self, after: str = "", most: int = 1000) -> list[QueueView]:
         """Return queues of the tree by path, parents before children, up to *most* behind *after*."""

@@ -60,6 +60,19 @@ def check_worker(name: str, field: str = "name") -> str:
 
 
 @lru_cache(maxsize=1024)
+def check_adapter(name: str, field: str = "adapter") -> str:
+    """Return the name if it can be an adapter's."""
+    return _check_name(name, field, "an adapter's name")
+
+
+def check_workers(names: Sequence[str], field: str, most: int = MOST_TAGS) -> tuple[str, ...]:
+    """Return names of workers, each once."""
+    if len(names) > most:
+        raise InvalidRequest(f"{field} has {len(names)} entries; at most {most} are allowed", field=field)
+    return tuple(dict.fromkeys(check_worker(name, f"{field}[{at}]") for at, name in enumerate(names)))
+
+
+@lru_cache(maxsize=1024)
 def check_schedule(name: str, field: str = "name") -> str:
     """Return the name if it can be a schedule's: the same grammar as a worker's."""
     return _check_name(name, field, "a schedule's name")

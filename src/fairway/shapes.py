@@ -73,6 +73,8 @@ class Job(Company):
     timeout: float | None
     backoff: BackoffShape
     worker: str | None
+    pinned_to: str | None
+    away: list[str]
     cancelling: bool
     created_at: str
     started_at: str | None
@@ -275,6 +277,7 @@ class ShapeDemand(TypedDict):
     adapter: str
     task: str | None
     tags: list[str]
+    away: list[str]  # workers that these jobs are kept from
     jobs: int  # due, and held back by nothing but the lack of slots
     slots: float  # that these jobs would fill
     seconds: float | None  # that one is expected to run, where that is known

@@ -17,7 +17,16 @@ from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Ru
 from fairway.dependencies import MOST_AFTER, read_after
 from fairway.errors import InvalidRequest
 from fairway.keys import check_key, payload_key
-from fairway.names import QUEUE_PATTERN, TASK_PATTERN, check_globs, check_queue, check_task, check_text
+from fairway.names import (
+    QUEUE_PATTERN,
+    TASK_PATTERN,
+    WORKER_PATTERN,
+    check_globs,
+    check_queue,
+    check_task,
+    check_text,
+    check_worker,
+)
 from fairway.store import NewJob
 from fairway.strict import compact_json, convert, strict_json
 from fairway.times import LATEST, MICRO, parse_duration, parse_time
@@ -46,6 +55,7 @@ Deadline = Annotated[
 ]
 QueuePath = Annotated[str, Meta(extra_json_schema={"pattern": QUEUE_PATTERN, "maxLength": 519})]
 TaskName = Annotated[str, Meta(extra_json_schema={"pattern": TASK_PATTERN, "maxLength": 200})]
+WorkerName = Annotated[str, Meta(extra_json_schema={"pattern": WORKER_PATTERN, "maxLength": 128})]
 ShortText = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
 Glob = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 600})]
 Globs = Annotated[list[Glob], Meta(extra_json_schema={"maxItems": 32})]
@@ -97,6 +107,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     after: After = []
     if_failed: Literal["fail", "run"] = "fail"
     group: ShortText | None = None
+    worker: WorkerName | None = None
 
 
 def read_spec(value: object) -> JobSpec:
@@ -174,7 +185,13 @@ def _run_at(spec: JobSpec, now: int) -> int:
 
 def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Extras | None:
     """Return what few jobs have; None for all others."""
-    if spec.deadline is None and not spec.after and spec.group is None and spec.unique_for is None:
+    if (
+        spec.deadline is None
+        and not spec.after
+        and spec.group is None
+        and spec.unique_for is None
+        and spec.worker is None
+    ):
         return None
     return Extras(
         deadline=None if spec.deadline is None else read_deadline(spec.deadline, run_at, now),
@@ -182,6 +199,7 @@ def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Ex
         if_failed=spec.if_failed,
         group=None if spec.group is None else check_text(spec.group, "group"),
         unique_for=None if spec.unique_for is None else _unique_seconds(spec.unique_for),
+        worker="" if spec.worker is None else check_worker(spec.worker, "worker"),
     )
 
 
@@ -212,7 +230,7 @@ def _rules(spec: JobSpec) -> Rules:
         return DEFAULT_RULES
     first, most = read_backoff(spec.backoff)
     return _equal_rules(
-        _max_attempts(spec), _max_crashes(spec), _timeout(spec.timeout), first, most, _unsaid(spec)
+        _max_attempts(spec), _max_crashes(spec), read_timeout(spec.timeout), first, most, _unsaid(spec)
     )
 
 
@@ -265,7 +283,8 @@ def _max_crashes(spec: JobSpec) -> int | None:
     return DEFAULT_RULES.max_crashes if spec.max_crashes is UNSET else spec.max_crashes
 
 
-def _timeout(value: str | int | float | UnsetType | None) -> float | None:
+def read_timeout(value: str | int | float | UnsetType | None) -> float | None:
+    """Return the seconds that one attempt may run; None: as long as it likes."""
     if value is None or value is UNSET:
         return None
     seconds = parse_duration(value, "timeout")

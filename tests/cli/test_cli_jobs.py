@@ -152,6 +152,34 @@ def test_move_sends_what_shall_change_and_nothing_else(node: StandIn) -> None:
     assert node.asked[-1].body == {"flow": "u7", "priority": 0, "delay": 300.0}
 
 
+def test_move_takes_a_queue_behind_the_ids(node: StandIn) -> None:
+    node.answer(f"PATCH /v1/jobs/{ID}", job(queue="acme/late"))
+    assert node.run("jobs", "move", ID, "acme/late").stdout == f"{ID}  moved\n"
+    assert node.asked[-1].body == {"queue": "acme/late"}
+    node.run("jobs", "move", ID, "--worker", "w3")
+    assert node.asked[-1].body == {"worker": "w3"}
+
+
+@pytest.mark.parametrize(
+    ("words", "verb", "body", "done"),
+    [
+        (("relocate", "--to", "w3"), "relocate", {"to": "w3"}, "relocated"),
+        (("relocate", "--away"), "relocate", {"away": True}, "relocated"),
+        (("prefer",), "prefer", {}, "put in front"),
+        (("requeue",), "requeue", {}, "put at the end"),
+    ],
+)
+def test_jobs_are_sent_elsewhere(
+    node: StandIn, words: tuple[str, ...], verb: str, body: dict[str, object], done: str
+) -> None:
+    node.answer(f"POST /v1/jobs/{ID}/{verb}", job())
+    assert node.run("jobs", *words, ID).stdout == f"{ID}  {done}\n"
+    assert node.asked[-1].body == body
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    result = node.run("jobs", *words, "--all-matching", "--yes", "worker:w1")
+    assert (result.exit_code, node.asked[-1].body) == (0, body)
+
+
 def test_move_takes_the_waiting_jobs_of_a_query(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     node.answer(f"PATCH /v1/jobs/{ID}", job())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fairway
-from fairway.errors import NotFound
+from fairway.errors import InvalidRequest, NotFound
 from tests.client.scripted_peer import Peer, Reply, problem, reply
 
 JOB = "0123456789abc"
@@ -151,6 +151,42 @@ def test_cancel_is_a_delete(peer: Peer, send: Any, blocking: bool) -> None:
     cancelled = handle.cancel() if blocking else asyncio.run(handle.acancel())
     assert cancelled.state == "cancelled"
     assert (peer.asked[1].method, peer.asked[1].path) == ("DELETE", f"/v1/jobs/{JOB}")
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize(
+    ("verb", "goal", "body"),
+    [
+        ("relocate", {"to": "w3"}, {"to": "w3"}),
+        ("relocate", {"away": True}, {"away": True}),
+        ("prefer", {}, {}),
+        ("requeue", {}, {}),
+    ],
+)
+def test_a_job_is_sent_elsewhere(
+    peer: Peer, send: Any, blocking: bool, verb: str, goal: dict[str, Any], body: dict[str, Any]
+) -> None:
+    peer.says(job("running"), job("running"))
+    handle = send.submit("a")
+    called = getattr(handle, verb if blocking else f"a{verb}")(**goal)
+    assert (called if blocking else asyncio.run(called)) is handle
+    assert (peer.asked[1].method, peer.asked[1].path) == ("POST", f"/v1/jobs/{JOB}/{verb}")
+    assert peer.asked[1].body == body
+
+
+def test_a_job_goes_to_one_worker_or_away_from_one(peer: Peer, send: Any) -> None:
+    peer.says(job("queued"))
+    handle = send.submit("a")
+    for goal in ({}, {"to": "w1", "away": True}):
+        with pytest.raises(InvalidRequest, match="exactly one"):
+            handle.relocate(**goal)
+    assert len(peer.asked) == 1
+
+
+def test_a_job_is_pinned_by_an_option(peer: Peer, send: Any) -> None:
+    peer.says(job("queued"))
+    send.options(worker="w3").submit("a")
+    assert peer.asked[0].body["worker"] == "w3"
 
 
 @pytest.mark.parametrize("blocking", [True, False])

@@ -15,7 +15,9 @@ from fairway.store import Submission
 from fairway.stores.rows import rules_from
 from tests.conformance.stage import NOW, Stage, an_end, arrivals_of, new_job, where
 
-EXTRAS = Extras(deadline=NOW + 5, group="night", unique_for=60.0, replaces=3)
+EXTRAS = Extras(
+    deadline=NOW + 5, group="night", unique_for=60.0, replaces=3, worker="w3", away=("w1", "w2"), recall=4
+)
 
 
 @pytest.mark.parametrize("by_leader", [True, False])

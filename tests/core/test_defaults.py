@@ -34,7 +34,7 @@ def values(rules: Rules) -> tuple[Any, ...]:
 
 
 def test_what_is_said_later_counts_as_said() -> None:
-    edited = said(DEFAULT_RULES, 10)
+    edited = said(DEFAULT_RULES, "max_attempts", 10)
     assert in_force(edited, OF_QUEUE).max_attempts == 10
     assert in_force(edited, OF_QUEUE).timeout == 30.0
 

@@ -150,7 +150,7 @@ async def test_a_submit_is_answered_after_its_commit(tmp_path: Path) -> None:
         assert (await in_time(asked)).ids == [2]
 
 
-@pytest.mark.parametrize("asked", ["cancel", "edit", "delete_queue", "retry"])
+@pytest.mark.parametrize("asked", ["cancel", "edit", "prefer", "requeue", "delete_queue", "retry"])
 @in_virtual_time
 async def test_who_asks_for_a_change_is_answered_after_its_commit(tmp_path: Path, asked: str) -> None:
     async with Shell(tmp_path, HeldStore()) as shell:
@@ -161,6 +161,8 @@ async def test_who_asks_for_a_change_is_answered_after_its_commit(tmp_path: Path
         changes: dict[str, Coroutine[Any, Any, object]] = {
             "cancel": shell.desk.cancel(1),
             "edit": shell.desk.edit(1, {"priority": 3}),
+            "prefer": shell.desk.prefer(1),
+            "requeue": shell.desk.requeue(1),
             "delete_queue": shell.desk.delete_queue("empty"),
             "retry": shell.desk.retry(2),
         }

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway.core import events as happened
-from fairway.core.lifecycle import ENDED, State
-from fairway.core.model import Delivery, Extras, Rules, shape_of
+from fairway.core.lifecycle import ENDED, WAITING, State
+from fairway.core.model import Delivery, Extras, Rules
 from fairway.core.plan import Reply
 from fairway.node.engine import arrival_of_stored
+from fairway.node.relocating import relocated
 from fairway.store import Accepted, NewJob, Request, StoredJob, Submission
 
 from .engine import Submit
@@ -57,6 +58,7 @@ class Wish:
     if_failed: str = "fail"
     replace: bool = False
     unique_for: float | None = None
+    worker: str = ""  # the only one that may take it
 
 
 class Clients:
@@ -114,6 +116,8 @@ class Clients:
         )
         if world.chance(self.simulation.rate("replacing")):
             wish = self._replacing(wish)
+        if world.chance(self.simulation.rate("relocating")):
+            wish = replace(wish, worker=random.choice(self.simulation.workers).name)
         self.simulation.wishes[wish.token] = wish
         return wish
 
@@ -183,7 +187,7 @@ class Clients:
         now = self.world.wall
         run_at = now + int(wish.delay * 1e6)
         deadline = None if wish.patience is None else run_at + int(wish.patience * 1e6)
-        extras = Extras(deadline=deadline, unique_for=wish.unique_for)
+        extras = Extras(deadline=deadline, unique_for=wish.unique_for, worker=wish.worker)
         extras = None if extras == Extras() else extras
         return NewJob(
             self._ids, wish.queue, wish.flow, wish.priority, "python" if wish.task else "command", wish.task,
@@ -239,17 +243,59 @@ class Clients:
         if found is None or leader is None:
             return
         random = self.world.random
-        shape = shape_of(found.adapter, found.task, found.tags, found.once)
         run_at = self.world.wall + random.choice((0, 3_000_000)) if self.world.chance(0.5) else found.run_at
         place = run_at if run_at != found.run_at else found.place
         queue = random.choice(QUEUES) if self.world.chance(0.5) else found.queue
         priority = random.randint(0, 5) if self.world.chance(0.5) else found.priority
         old = arrival_of_stored(found)
-        new = old._replace(queue=queue, priority=priority, shape=shape, place=place)
+        new = old._replace(queue=queue, priority=priority, place=place)
         self.world.note(f"client edits {found.id}")
         leader.put(
             happened.EditAsked(lambda reply: None, old, new, run_at, found.rules)
         )  # fmt: skip
+
+    def relocate(self) -> None:
+        """Send a job to a worker or away from its own, to the front of its line or to its end."""
+        acts = (self._send, self._send, self._send, self._prefer, self._requeue, self._cancel)
+        self.world.random.choice(acts)()
+
+    def _send(self) -> None:
+        found, leader = self._pick(_is_open), self.simulation.reachable_leader()
+        if found is None or leader is None:
+            return
+        to = self.world.random.choice(self.simulation.workers).name if self.world.chance(0.5) else None
+        if to is None and found.worker is None:
+            return
+        self.world.note(f"client sends {found.id} to {to}")
+        new = relocated(found, to)
+        if found.state is not State.RUNNING:
+            ask = happened.EditAsked(lambda _: None, arrival_of_stored(found), new, found.run_at, found.rules)
+            leader.put(ask)
+            return
+        job, attempt = found.id, found.attempt
+
+        def answer(reply: Reply | None) -> None:
+            if reply is not None and reply.error is None:
+                self.simulation.witness.relocation_answered(job, attempt, to)
+
+        leader.put(happened.RecallAsked(answer, new, attempt, False))
+
+    def _prefer(self) -> None:
+        self._stand(self._pick(lambda row: row.state is State.QUEUED), "front")
+
+    def _requeue(self) -> None:
+        self._stand(self._pick(_is_open), "end")
+
+    def _stand(self, found: StoredJob | None, stand: str) -> None:
+        leader = self.simulation.reachable_leader()
+        if found is None or leader is None:
+            return
+        self.world.note(f"client puts {found.id} to the {stand}")
+        job = arrival_of_stored(found)
+        if found.state is State.RUNNING:
+            leader.put(happened.RecallAsked(lambda _: None, job, found.attempt, True))
+        else:
+            leader.put(happened.EditAsked(lambda _: None, job, job, found.run_at, found.rules, stand))
 
     def _set_queue(self) -> None:
         random = self.world.random
@@ -312,6 +358,21 @@ class Clients:
         for worker in self.simulation.workers:
             self._insist(partial(_free_worker, worker.name))
         self._resolve_awaited()
+        self._unpin_all()
+
+    def _unpin_all(self) -> None:
+        """Let every job go anywhere, as long as one that waits may not: its worker may lack what it needs."""
+        leader = self.simulation.leader()
+        for job in self.simulation.store.tables.jobs.values() if leader is not None else ():
+            extras = job.extras
+            if extras is None or job.state not in WAITING or not (extras.worker or extras.away):
+                continue
+            free = replace(extras, worker="", away=())
+            new = arrival_of_stored(replace(job, extras=free))
+            old = arrival_of_stored(job)
+            leader.put(happened.EditAsked(lambda _: None, old, new, job.run_at, job.rules))
+        if self.simulation.mix.rate("relocating"):
+            self.world.after(1.0, self._unpin_all)
 
     def _resolve_awaited(self) -> None:
         """Say how unknown jobs went for which others wait, as long as there are any."""
@@ -349,6 +410,10 @@ class Clients:
                 self.world.after(1.0, ask)
 
         ask()
+
+
+def _is_open(job: StoredJob) -> bool:
+    return job.state not in ENDED
 
 
 def _open_queue(path: str, answer: Answer) -> happened.CoreEvent:

@@ -26,6 +26,7 @@ class Faults:
             "outage": self._outage,
             "wall_jump": self._wall_jump,
             "meddling": simulation.clients.meddle,
+            "relocating": simulation.clients.relocate,
         }
         for kind, inject in kinds.items():
             self._again(kind, inject)

@@ -32,6 +32,8 @@ KINDS: dict[str, tuple[float, float]] = {
 }
 #: How many of the jobs of a world that has such replace those that have their key.
 REPLACING = 0.5
+#: How often a second somebody sends a job elsewhere in a world in which people do; so many jobs are pinned.
+RELOCATING = 0.4
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,10 @@ class Mix:
 
 
 def mix_of(seed: int) -> Mix:
-    """Return a seed's world. In every third jobs replace each other: the others stay what they were."""
+    """Return a seed's world. In a third jobs replace each other, in a third they are sent elsewhere."""
     mix = draw_mix(Random(seed))
-    return replace(mix, rates=(*mix.rates, ("replacing", REPLACING))) if seed % 3 == 1 else mix
+    more = {1: (("replacing", REPLACING),), 2: (("relocating", RELOCATING),)}
+    return replace(mix, rates=(*mix.rates, *more.get(seed % 3, ())))
 
 
 def draw_mix(random: Random) -> Mix:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import blocked, endings, fleet, retries, scheduler
+from fairway.core import blocked, endings, fleet, recalls, retries, scheduler
 from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
@@ -366,6 +366,47 @@ def replaced_job_is_tried_again() -> Any:
     return patched((Live, "replaced", never))
 
 
+def named_workers_stay_in_their_kind() -> Any:
+    """A worker that jobs are kept from is asked as one of many."""
+    return patched((scheduler, "single_out", lambda world, now: None))
+
+
+def recall_forgets_where_to() -> Any:
+    """A job that was sent elsewhere waits for any worker when it comes back."""
+    real = recalls._recall
+
+    def recall(world: World, live: Live, ask: Any, now: Moment) -> None:
+        shape = live.shape
+        real(world, live, ask, now)
+        live.shape = shape
+
+    return patched((recalls, "_recall", recall))
+
+
+def recall_is_not_written() -> Any:
+    """Where a job was sent to is known to the leader only."""
+    real = recalls._recall
+
+    def recall(world: World, live: Live, ask: Any, now: Moment) -> None:
+        real(world, live, ask, now)
+        world.plan.batch.recalls.pop()
+
+    return patched((recalls, "_recall", recall))
+
+
+def recall_costs_a_try() -> Any:
+    """Whoever is stopped to go elsewhere pays for it."""
+    real = retries.judge
+
+    def judge(kind: str, rules: Any, ledger: Any, **more: Any) -> Judgement:
+        judgement = real(kind, rules, ledger, **more)
+        if kind == "stopped" and judgement.reason is None:
+            return judgement._replace(ledger=ledger._replace(tries=ledger.tries + 1))
+        return judgement
+
+    return patched((endings, "judge", judge))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -395,5 +436,9 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "replaced job is tried again": (replaced_job_is_tried_again, ("invariant 22",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
     "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
+    "named workers stay in their kind": (named_workers_stay_in_their_kind, ("invariant 23",)),
+    "recall forgets where to": (recall_forgets_where_to, ("invariant 23",)),
+    "recall is not written": (recall_is_not_written, ("invariant 19",)),
+    "recall costs a try": (recall_costs_a_try, ("invariant 10",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),
 }

@@ -73,6 +73,7 @@ class Witness:
         self.verdicts: dict[Key, str] = {}
         self.too_late: set[Key] = set()  # results that were refused
         self.crashed: Counter[tuple[int, int]] = Counter()  # (job, generation) → children that died
+        self.relocations: Counter[Key] = Counter()
         self.term = 0
         self.number = 0
         self.keys: dict[str, list[int]] = {}
@@ -232,7 +233,7 @@ class Witness:
         batch = plan.batch
         records = (
             batch.returns, batch.drops, batch.edits, batch.unblocks, batch.revives, batch.resolves,
-            batch.flags,
+            batch.flags, batch.recalls,
         )  # fmt: skip
         touched = {one.job for kind in records for one in kind}
         touched.update(_ended(plan), (job for begin in batch.begins for job in begin.jobs))
@@ -288,6 +289,9 @@ class Witness:
             self.over.add(key)
             verdict = self.verdicts.get(key)
             grew = isinstance(one, Return) and one.losses != before[job].losses
+            if isinstance(one, Return) and not grew and verdict in ("stopped", "handed_back"):
+                free = (one.tries, one.crashes) == (before[job].tries, before[job].crashes)
+                self.require(free, 10, f"{key} was handed back, which cost it something")
             if verdict is None or grew:
                 fault = self.leases.find_fault(term, job, one, mono)
                 self.require(fault is None, "lose", fault or "")
@@ -313,6 +317,7 @@ class Witness:
             fine = row.deadline is None or now.wall < row.deadline
             self.require(fine, "deadline", f"job {one.job} begins after its deadline")
             self._check_awaited(one.job)
+            self._check_pins(one.job)
             paths.update(above(row.queue))
             for other, place in self.lines.get(row.line, {}).items():
                 known = other not in self.untaken and other not in revived
@@ -329,6 +334,24 @@ class Witness:
         late = (job for job, deadline in self.deadlines.items() if deadline <= now.wall)
         overdue = next((job for job in late if job not in self.untaken), None)
         self.require(overdue is None, "deadline", f"job {overdue} still waits after its deadline")
+
+    # --- 23: where a job may begin ------------------------------------------------------------------------
+    def _check_pins(self, job: int) -> None:
+        stored = self.store.tables.jobs[job]
+        if stored.extras is not None:
+            pinned, away = stored.extras.worker, stored.extras.away
+            self.require(
+                pinned in ("", stored.worker), 23, f"job {job}, pinned to {pinned}, begins elsewhere"
+            )
+            self.require(stored.worker not in away, 23, f"job {job} begins on {stored.worker}, away from it")
+
+    def relocation_answered(self, job: int, attempt: int, to: str | None) -> None:
+        """A client was told that an attempt goes elsewhere: that is durable."""
+        row = self.store.tables.jobs[job]
+        if row.attempt == attempt and row.state is State.RUNNING and not self.relocations[job, attempt]:
+            kept = row.extras is not None and (to is None or row.extras.worker == to)
+            self.require(kept, 19, f"job {job} was promised to go to {to}, the store has {row.extras}")
+        self.relocations[job, attempt] += 1  # of several at once the last counts
 
     # --- 21: a job begins after all that it waits for, and fails if one of those did ----------------------
     def _check_awaited(self, job: int) -> None:
@@ -450,7 +473,8 @@ def above(path: str) -> list[str]:
 def _row_of(job: StoredJob) -> Row:
     state = State.QUEUED if job.state is State.SCHEDULED else job.state
     deadline = job.extras.deadline if job.extras is not None else None
-    line = (job.queue, job.flow, job.adapter, job.task, job.tags, job.delivery, job.priority, deadline)
+    pins = (job.extras.worker, job.extras.away) if job.extras is not None else ("", ())
+    line = (job.queue, job.flow, job.adapter, job.task, job.tags, job.delivery, job.priority, deadline, pins)
     return Row(
         state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries,
         job.crashes, job.losses, deadline,

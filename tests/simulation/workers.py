@@ -205,9 +205,9 @@ class Worker:
                 self.welcomed = True
             case wire.Begin(_, assignments):
                 self._begin(assignments)
-            case wire.Stop(_, attempts, force):
+            case wire.Stop(_, attempts, force, kind):
                 for held in attempts:
-                    self._asked_to_stop((held.job, held.attempt), force)
+                    self._asked_to_stop((held.job, held.attempt), force, kind)
             case wire.Acks(_, done, stale, lost):
                 self._acknowledged(done, stale, lost)
 
@@ -298,11 +298,15 @@ class Worker:
         self.simulation.witness.ended(self.incarnation, *run.key, "stopped")
         self._hand_back(run)
 
-    def _asked_to_stop(self, key: Key, force: bool) -> None:
+    def _asked_to_stop(self, key: Key, force: bool, kind: str) -> None:
         run = self.runs.get(key)
         if run is not None:
             seconds = 0.0 if force else self.world.between(0.0, 1.0)
-            self.later(seconds, lambda: self._cancelled(run))
+            self.later(seconds, lambda: self._recalled(run) if kind == "stopped" else self._cancelled(run))
+
+    def _recalled(self, run: Run) -> None:
+        if self.runs.get(run.key) is run:
+            self._stopped(run)
 
     def _cancelled(self, run: Run) -> None:
         if self.runs.get(run.key) is run:

@@ -13,6 +13,7 @@ from fairway.api import (
     demand,
     events,
     health,
+    job_moves,
     jobs,
     logs,
     queue_changes,
@@ -80,6 +81,7 @@ def operations(tally: Tally, prefix: str = "") -> list[Operation]:
     table = [
         *submit.OPERATIONS,
         *jobs.OPERATIONS,
+        *job_moves.OPERATIONS,
         *logs.OPERATIONS,
         *queue_changes.OPERATIONS,
         *queues.OPERATIONS,

@@ -14,16 +14,51 @@ from fairway.clock import wall
 from fairway.core.lifecycle import WAITING
 from fairway.errors import InvalidRequest, NotFound
 from fairway.ids import find_id
-from fairway.names import check_globs, check_queue, check_text
+from fairway.names import (
+    MOST_TAGS,
+    WORKER_PATTERN,
+    check_adapter,
+    check_globs,
+    check_queue,
+    check_text,
+    check_worker,
+    check_workers,
+)
 from fairway.query import parse
 from fairway.shapes import Job, Jobs
-from fairway.spec import Count, Deadline, Duration, Globs, Priority, QueuePath, ShortText, Time, read_deadline
+from fairway.spec import (
+    Count,
+    Deadline,
+    Duration,
+    Globs,
+    Priority,
+    QueuePath,
+    ShortText,
+    Time,
+    WorkerName,
+    read_deadline,
+    read_timeout,
+)
 from fairway.store import StoredJob
 from fairway.strict import compact_json
 from fairway.times import MICRO, parse_duration, parse_time
 from fairway.views import job_view
 
 MOST_WAIT_SECONDS = 60.0
+#: Adapters whose jobs carry work of their own.
+WITHOUT_TASKS = ("command", "http")
+
+AdapterName = Annotated[
+    str,
+    Meta(
+        description="another adapter that knows the job's task; only for jobs that have one",
+        extra_json_schema={"pattern": WORKER_PATTERN, "maxLength": 128},
+    ),
+]
+Away = Annotated[
+    list[WorkerName],
+    Meta(description="workers that it must not go to", extra_json_schema={"maxItems": MOST_TAGS}),
+]
 
 
 class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,6 +93,10 @@ class Changes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     tags: Globs | UnsetType = UNSET
     max_attempts: Count | UnsetType | None = UNSET
     deadline: Deadline | UnsetType | None = UNSET
+    timeout: Duration | UnsetType | None = UNSET
+    adapter: AdapterName | UnsetType = UNSET
+    worker: WorkerName | UnsetType | None = UNSET
+    away: Away | UnsetType = UNSET
 
 
 class Resolution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -157,7 +196,20 @@ def _parsed(changes: Changes) -> dict[str, Any]:
         parsed["run_at"] = _now() + round(parse_duration(parsed.pop("delay")) * MICRO)
     if parsed.get("deadline") is not None:
         parsed["deadline"] = read_deadline(parsed["deadline"], 0, _now())
+    if "timeout" in parsed:
+        parsed["timeout"] = read_timeout(parsed["timeout"])
+    if "adapter" in parsed:
+        _check_adapter(parsed["adapter"])
+    if parsed.get("worker") is not None:
+        check_worker(parsed["worker"], "worker")
+    if "away" in parsed:
+        parsed["away"] = check_workers(parsed["away"], "away")
     return parsed
+
+
+def _check_adapter(name: str) -> None:
+    if check_adapter(name) in WITHOUT_TASKS:
+        raise InvalidRequest(f"adapter {name!r} runs no tasks", field="adapter")
 
 
 async def _looked_up(call: Call, job: StoredJob) -> Answer:

@@ -70,6 +70,26 @@ def moving(changes: Mapping[str, Any]) -> Action:
     return Action("move", "moved", "scheduled,queued", call)
 
 
+def relocating(to: str | None) -> Action:
+    """Return the action that sends a job to a worker, or (None) away from its own."""
+    body: dict[str, Any] = {"away": True} if to is None else {"to": to}
+
+    def call(transport: Transport, job: str) -> Any:
+        return transport.call("POST", f"/jobs/{part(job)}/relocate", body=body)
+
+    return Action("relocate", "relocated", "scheduled,queued,running", call)
+
+
+def _prefer(transport: Transport, job: str) -> Any:
+    return transport.call("POST", f"/jobs/{part(job)}/prefer", body={})
+
+
+def _requeue(transport: Transport, job: str) -> Any:
+    return transport.call("POST", f"/jobs/{part(job)}/requeue", body={})
+
+
+PREFERRING = Action("prefer", "put in front", "scheduled,queued", _prefer)
+REQUEUEING = Action("requeue", "put at the end", "queued,running", _requeue)
 CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
 KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
 RETRYING = Action("retry", "queued again", "failed,cancelled,unknown,succeeded", _retry)

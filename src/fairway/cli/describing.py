@@ -83,6 +83,8 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("attempt", _attempts(job)),
         ("timeout", show_seconds(job.get("timeout"))),
         ("worker", job.get("worker")),
+        ("pinned to", job.get("pinned_to")),
+        ("kept from", ", ".join(job.get("away") or ())),
         ("created", exact(job.get("created_at"))),
         ("due", exact(job.get("run_at")) if job["state"] == "scheduled" else None),
         ("deadline", exact(job.get("deadline"))),

@@ -11,6 +11,7 @@ from fairway.cli.calling import current, part, talks
 from fairway.cli.following import follow_log, print_log, wait_for
 from fairway.cli.output import clean, count_of, remark, say, show_facts, show_json, show_table
 from fairway.cli.parsing import duration, moment
+from fairway.ids import find_id
 
 #: The most jobs that are asked for in one call; more are fetched page by page.
 PAGE = 200
@@ -152,15 +153,52 @@ def kill(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
 @click.option("--priority", type=int, help="Higher goes first.")
 @click.option("--delay", callback=duration, metavar="DURATION", help="Not before so long from now.")
 @click.option("--at", "run_at", callback=moment, metavar="TIME", help="Not before this RFC 3339 time.")
+@click.option("--worker", metavar="WORKER", help="The only worker that may take them.")
 @talks
 def move(targets: tuple[str, ...], all_matching: bool, yes: bool, **changes: Any) -> int:
-    """Move waiting jobs: to another queue, flow, priority or time."""
+    """Move waiting jobs: to another queue, flow, priority, time or worker.
+
+    \b
+    fairway jobs move ID acme/later
+    fairway jobs move 'queue:acme task:report' --queue acme/later --all-matching
+    """
+    if changes["queue"] is None and not all_matching and len(targets) > 1 and find_id(targets[-1]) is None:
+        *ids, changes["queue"] = targets
+        targets = tuple(ids)
     if changes["delay"] is not None and changes["run_at"] is not None:
         raise click.UsageError("--delay and --at exclude each other")
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
-        raise click.UsageError("say where to: --queue, --flow, --priority, --delay or --at")
+        raise click.UsageError("say where to: --queue, --flow, --priority, --delay, --at or --worker")
     return actions.act(actions.moving(changes), targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@click.option("--to", metavar="WORKER", help="The worker that shall take them.")
+@click.option("--away", is_flag=True, help="Any worker but the one where they are, or ran last.")
+@talks
+def relocate(targets: tuple[str, ...], all_matching: bool, yes: bool, to: str | None, away: bool) -> int:
+    """Send jobs to another worker: what runs is stopped there and begins again, at no cost in tries."""
+    if (to is None) == (not away):
+        raise click.UsageError("say where to: --to WORKER or --away")
+    return actions.act(actions.relocating(to), targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@talks
+def prefer(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+    """Put waiting jobs in front of their line, due from now on."""
+    return actions.act(actions.PREFERRING, targets, all_matching=all_matching, yes=yes)
+
+
+@jobs.command()
+@actions.selects
+@talks
+def requeue(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+    """Put jobs at the end of their line: what runs is stopped and handed back, at no cost in tries."""
+    return actions.act(actions.REQUEUEING, targets, all_matching=all_matching, yes=yes)
 
 
 @jobs.command()

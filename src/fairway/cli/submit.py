@@ -47,6 +47,7 @@ MOST_FILE_BYTES = 16 * 1024 * 1024
 @click.option("--after", metavar="JOB", multiple=True, help="A job that must have ended before it begins.")
 @click.option("--if-failed", type=click.Choice(["fail", "run"]), help="What it does if one of those failed.")
 @click.option("--group", metavar="NAME", help="What it belongs to, to be found by group:NAME.")
+@click.option("--worker", metavar="WORKER", help="The only worker that may take it.")
 @click.option("--task", metavar="NAME", help="A Python task, instead of a command.")
 @click.option("--args", callback=json_list, metavar="JSON", help="The task's arguments, a JSON list.")
 @click.option("--kwargs", callback=json_object, metavar="JSON", help="Its named arguments, a JSON object.")

@@ -36,6 +36,11 @@ class Channel(Protocol):
 
     async def acancel(self, job: str) -> Job: ...
 
+    def act(self, job: str, verb: str, body: dict[str, Any]) -> Job:
+        """Do something to a job (`relocate`, `prefer`, `requeue`) and return it."""
+
+    async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job: ...
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         """Make or replace a schedule and return it as the API shows it."""
 

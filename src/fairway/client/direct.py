@@ -71,6 +71,12 @@ class DirectChannel:
     async def acancel(self, job: str) -> Job:
         return await (await self._aleader()).acancel(job)
 
+    def act(self, job: str, verb: str, body: dict[str, Any]) -> Job:
+        return self._leader().act(job, verb, body)
+
+    async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job:
+        return await (await self._aleader()).aact(job, verb, body)
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return self._leader().put_schedule(name, body)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fairway.client.channel import LONGEST_WAIT, Job
 from fairway.core.lifecycle import ENDED
-from fairway.errors import JobCancelled, JobFailed, JobUnknown
+from fairway.errors import InvalidRequest, JobCancelled, JobFailed, JobUnknown
 
 if TYPE_CHECKING:
     from fairway.client.app import App
@@ -91,6 +91,36 @@ class Handle(Generic[R]):
         self._job = await self._app.channel.acancel(self.id)
         return self
 
+    def relocate(self, to: str | None = None, *, away: bool = False) -> Handle[R]:
+        """Send the job to worker *to*, or *away* from its own; if it runs it is stopped and handed back."""
+        self._job = self._app.channel.act(self.id, "relocate", _goal(to, away))
+        return self
+
+    async def arelocate(self, to: str | None = None, *, away: bool = False) -> Handle[R]:
+        """Do the same without blocking the event loop."""
+        self._job = await self._app.channel.aact(self.id, "relocate", _goal(to, away))
+        return self
+
+    def prefer(self) -> Handle[R]:
+        """Put the job, which waits, in front of its line; it is due from now on."""
+        self._job = self._app.channel.act(self.id, "prefer", {})
+        return self
+
+    async def aprefer(self) -> Handle[R]:
+        """Do the same without blocking the event loop."""
+        self._job = await self._app.channel.aact(self.id, "prefer", {})
+        return self
+
+    def requeue(self) -> Handle[R]:
+        """Put the job at the end of its line; if it runs it is stopped and handed back."""
+        self._job = self._app.channel.act(self.id, "requeue", {})
+        return self
+
+    async def arequeue(self) -> Handle[R]:
+        """Do the same without blocking the event loop."""
+        self._job = await self._app.channel.aact(self.id, "requeue", {})
+        return self
+
     def _current(self) -> Job:
         if self._job["state"] not in _ended and not _in_event_loop():
             self.refresh()
@@ -116,6 +146,12 @@ class Handle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<Handle {self.id} {self._job['state']}>"
+
+
+def _goal(to: str | None, away: bool) -> dict[str, Any]:
+    if (to is None) == (not away):
+        raise InvalidRequest("give exactly one of to= and away=True", field="to")
+    return {"away": True} if to is None else {"to": to}
 
 
 class _Deadline:

@@ -56,6 +56,7 @@ class JobOptions(TaskOptions, total=False):
     after: Sequence[Handle[Any] | JobRequest[Any] | str]  # a request: of the same call
     if_failed: Literal["fail", "run"]
     group: str
+    worker: str | None  # the name of the only worker that may take it
 
 
 def checked(options: Mapping[str, Any], known: type[TaskOptions]) -> dict[str, Any]:

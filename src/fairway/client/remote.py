@@ -44,6 +44,12 @@ class RemoteChannel:
     async def acancel(self, job: str) -> Job:
         return _job(await self.transport.acall("DELETE", f"/jobs/{job}"))
 
+    def act(self, job: str, verb: str, body: dict[str, Any]) -> Job:
+        return _job(self.transport.call("POST", f"/jobs/{job}/{verb}", body=body))
+
+    async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job:
+        return _job(await self.transport.acall("POST", f"/jobs/{job}/{verb}", body=body))
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return _job(self.transport.call("PUT", f"/schedules/{name}", body=body))
 

@@ -17,9 +17,10 @@ from fairway.core.events import (
     WorkerAsked,
 )
 from fairway.core.lifecycle import State
+from fairway.core.matching import bounds_of
 from fairway.core.model import Arrival, Moment, QueueSettings, Reason
 from fairway.core.plan import Drop, Edit, Flag, Kill, News, QueueChange, Reply, SaveQueue
-from fairway.core.queue import Queue
+from fairway.core.queue import Queue, front_of
 from fairway.core.retries import describe, note
 from fairway.core.settings import Refusal, changed, show_settings, why_refused
 from fairway.core.world import Live, World
@@ -80,8 +81,15 @@ def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
 
 def edit(world: World, ask: EditAsked, now: Moment) -> None:
     """Move a waiting job to where it shall stand."""
+    ask = _placed(world, ask, now)
     if ask.job.job in world.live:
-        error = ("running", "the job is running; cancel it, or wait until it has ended")
+        error = (
+            "running",
+            "the job is running; relocate, requeue or cancel it, or wait for its end",
+        )
+        world.plan.replies.append(Reply(ask.ticket, error=error))
+    elif ask.stand and ask.job.job in world.blocked:
+        error = ("blocked", "the job waits for others; it has no place in a line yet")
         world.plan.replies.append(Reply(ask.ticket, error=error))
     elif not _move(world, ask, now):
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
@@ -99,12 +107,27 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
                 new.place,
                 ask.rules,
                 new.extras,
+                None if new.shape.adapter == ask.job.shape.adapter else new.shape.adapter,
             )
         )
         state = State.SCHEDULED if new.place > now.wall else State.QUEUED
         state = State.BLOCKED if new.job in world.blocked else state
-        _tell_job(world, "job.edited", new.job, new.queue, state, new.shape.task, now)
+        detail = bounds_of(new.shape) if new.shape.names != ask.job.shape.names else None
+        world.plan.batch.news.append(
+            News("job.edited", now.wall, (new.job,), new.queue, state, task=new.shape.task, detail=detail)
+        )
         world.plan.replies.append(Reply(ask.ticket, "edited"))
+
+
+def _placed(world: World, ask: EditAsked, now: Moment) -> EditAsked:
+    """Give a job the place that it was asked to stand at: in front, where it is due now, or at the end."""
+    if ask.stand == "front":
+        queue = world.tree.find(ask.new.queue)
+        place = now.wall if queue is None else front_of(queue, now.wall)
+        return ask._replace(new=ask.new._replace(place=place), run_at=min(ask.run_at, now.wall))
+    if ask.stand == "end":
+        return ask._replace(new=ask.new._replace(place=max(ask.new.place, now.wall)))
+    return ask
 
 
 def _move(world: World, ask: EditAsked, now: Moment) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from fairway.core.model import DEFAULT_RULES, QueueSettings, Rules
 
@@ -34,10 +35,10 @@ def in_force(own: Rules, of_queue: Rules) -> Rules:
     return _filled(own, of_queue)
 
 
-def said(own: Rules, max_attempts: int | None) -> Rules:
-    """Return rules in which the most tries are said."""
-    unsaid = tuple(name for name in own.unsaid if name != "max_attempts")
-    return replace(own, max_attempts=max_attempts, unsaid=unsaid)
+def said(own: Rules, name: str, value: Any) -> Rules:
+    """Return rules in which *name* (`max_attempts`, `timeout`) is said."""
+    unsaid = tuple(one for one in own.unsaid if one != name)
+    return replace(own, unsaid=unsaid, **{name: value})
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,8 @@
 """Slots wanted, shape by shape: what waits and could begin if there were workers for it. For autoscalers.
 
-What a pause, a full limit or a rate holds back is not demand: more workers would not begin it sooner. Under a
-limit with room for some only, each shape is given its part of that room. Changes nothing.
+What a pause, a full limit or a rate holds back is not demand, nor is what is pinned to one worker: more of
+them would not begin it sooner. Under a limit with room for some only, each shape is given its part of that
+room. Changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.queue import Queue
 from fairway.core.world import Worker, World
 
-Kind = tuple[str, str, tuple[str, ...]]  # adapter, task, tags
+Kind = tuple[str, str, tuple[str, ...], tuple[str, ...]]  # adapter, task, tags, workers it is kept from
 Wanted = Counter[Kind]
 
 MOST_SHAPES = 1000
@@ -33,6 +34,7 @@ class ShapeDemand:
     running: int  # attempts
     slots_there: int  # on workers that can run such jobs
     slots_free: float
+    away: tuple[str, ...] = ()  # workers that such jobs are kept from
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def demand(world: World, now: Moment) -> Demand:
     wanted = _wanted(world, world.tree.root, now)
     running = Counter(_kind(live.shape) for live in world.live.values())
     shapes = [_of_shape(world, kind, wanted[kind], running[kind], workers) for kind in wanted | running]
-    shapes.sort(key=lambda one: (-one.slots, one.adapter, one.task, one.tags))
+    shapes.sort(key=lambda one: (-one.slots, one.adapter, one.task, one.tags, one.away))
     free = sum(worker.free for worker in workers) / SLOT
     slots = sum(worker.spec.slots for worker in workers)
     return Demand(slots, round(free, 3), shapes[:MOST_SHAPES], max(len(shapes) - MOST_SHAPES, 0))
@@ -63,7 +65,8 @@ def _wanted(world: World, queue: Queue, now: Moment) -> Wanted:
         return Wanted()
     wanted = Wanted()
     for shape, count in queue.own.due_by_shape(now.wall).items():
-        wanted[_kind(shape)] += count
+        if not shape.worker:
+            wanted[_kind(shape)] += count
     for child in queue.children.values():
         wanted.update(_wanted(world, child, now))
     return _bounded(wanted, _room(world, queue, now.mono))
@@ -92,9 +95,9 @@ def _bounded(wanted: Wanted, room: int | None) -> Wanted:
 
 
 def _of_shape(world: World, kind: Kind, jobs: int, running: int, workers: list[Worker]) -> ShapeDemand:
-    adapter, task, tags = kind
+    adapter, task, tags, away = kind
     shape = Shape(adapter, task, tags)
-    fitting = [worker for worker in workers if worker.kind.fits(shape)]
+    fitting = [worker for worker in workers if worker.kind.fits(shape) and worker.spec.name not in away]
     seconds = world.estimates.find(task) if task else None
     return ShapeDemand(
         adapter,
@@ -106,6 +109,7 @@ def _of_shape(world: World, kind: Kind, jobs: int, running: int, workers: list[W
         running,
         sum(worker.spec.slots for worker in fitting),
         round(sum(worker.free for worker in fitting) / SLOT, 3),
+        away,
     )
 
 
@@ -118,4 +122,4 @@ def _size(world: World, shape: Shape, seconds: float | None, fitting: list[Worke
 
 
 def _kind(shape: Shape) -> Kind:
-    return shape.adapter, shape.task, shape.tags
+    return shape.adapter, shape.task, shape.tags, shape.away

@@ -7,9 +7,11 @@ may still be the late word on an `unknown` job, which only the store can tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairway.core.defaults import in_force
 from fairway.core.lifecycle import State, Trigger, advance
+from fairway.core.matching import bounds_of
 from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result
 from fairway.core.plan import End, News, Resolve, Return
 from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
@@ -93,7 +95,7 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
         world.acks(incarnation).done.append((held.job, held.attempt))
         kind = "stopped" if held.started else "handed_back"
         # A worker that closes or is full would get the job again at once, and give it back, for ever.
-        live.worker.refusing |= not held.started and not live.bundle
+        live.worker.refusing |= not held.started and not live.bundle and not live.recalled
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
         world.remember((held.job,), held.attempt, incarnation)
 
@@ -176,11 +178,11 @@ def _return(world: World, live: Live, judgement: Judgement, body: bytes, now: Mo
         )
     )  # fmt: skip
     kind, state = ("job.retrying", State.SCHEDULED) if retry else ("job.returned", State.QUEUED)
-    detail = (
-        {"trigger": judgement.trigger.value, "run_at": place}
-        if retry
-        else {"trigger": judgement.trigger.value}
-    )
+    detail: dict[str, Any] = {"trigger": judgement.trigger.value}
+    if retry:
+        detail["run_at"] = place
+    if live.recalled:
+        detail |= bounds_of(live.shape)
     world.plan.batch.news.append(
         News(
             kind, now.wall, (live.job,), path, state, live.attempt, live.worker.spec.name, live.shape.task,

@@ -150,6 +150,16 @@ class EditAsked(NamedTuple):
     new: Arrival
     run_at: int
     rules: Rules
+    stand: str = ""  # front: before all others, and now; end: behind all others
+
+
+class RecallAsked(NamedTuple):
+    """Somebody wants a running attempt back, to begin elsewhere or later; *new* is as the job shall wait."""
+
+    ticket: Any
+    new: Arrival
+    attempt: int
+    to_end: bool
 
 
 class ReviveAsked(NamedTuple):
@@ -250,6 +260,6 @@ class WorkerAsked(NamedTuple):
 CoreEvent = (
     Submitted | TakenIn | Loaded | Replaced | Refused | Started | Found | QueueFound
     | Joined | Left | Gone | Parted | Drained | Renewed | Reported | HandedBack
-    | CancelAsked | EditAsked | ReviveAsked | Revived | ResolveAsked | Resolved
+    | CancelAsked | EditAsked | RecallAsked | ReviveAsked | Revived | ResolveAsked | Resolved
     | QueueAsked | QueuesAsked | QueueDropAsked | MoveAsked | PageAsked | MoveOverAsked | WorkerAsked | Noted
 )  # fmt: skip

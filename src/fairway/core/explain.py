@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairway.core.blocked import Blocked
 from fairway.core.disciplines.sfq import Sfq
-from fairway.core.matching import why_not
+from fairway.core.matching import NOT_ON, why_not
 from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.naming import show
 from fairway.core.placement import Kept
@@ -104,8 +104,14 @@ def _workers(world: World, job: Arrival) -> Why | None:
     attached = [worker for worker in present if worker.kind.attached(job.queue)]
     if not attached:
         return Why("no_worker", f"no worker serves queue '{job.queue}'", job.queue)
+    if job.shape.worker:
+        return _pinned(job, present)
     lacks = sorted({lack for worker in attached if (lack := why_not(worker.spec, job.shape))})
     fitting = _fitting(world, job)
+    kept_from = [lack.removeprefix(NOT_ON) for lack in lacks if lack.startswith(NOT_ON)]
+    if not fitting and kept_from:
+        said = f"it is kept from every worker that could take it ({', '.join(kept_from[:3])})"
+        return Why("no_worker", said, kept_from[0])
     if not fitting:
         return Why("no_worker", f"no worker has {' or '.join(lacks)}", lacks[0].split(" ", 1)[1])
     names = ", ".join(sorted(worker.spec.name for worker in fitting)[:3])
@@ -116,6 +122,25 @@ def _workers(world: World, job: Arrival) -> Why | None:
     return None
 
 
+def _pinned(job: Arrival, present: list[Worker]) -> Why | None:
+    """Say what is wrong with the only worker that may take a job."""
+    name = job.shape.worker
+    found = [worker for worker in present if worker.spec.name == name]
+    if not found:
+        return Why("no_worker", f"pinned to '{name}', which is not there", name)
+    if not any(worker.kind.attached(job.queue) for worker in found):
+        return Why("no_worker", f"pinned to '{name}', which does not serve queue '{job.queue}'", name)
+    lacks = [why_not(worker.spec, job.shape) for worker in found]
+    if lack := next((lack for lack in lacks if lack), None) if all(lacks) else None:
+        said = "is one it is kept from" if lack.startswith(NOT_ON) else f"lacks {lack}"
+        return Why("no_worker", f"pinned to '{name}', which {said}", name)
+    if all(worker.draining for worker in found):
+        return Why("no_worker", f"pinned to '{name}', which is draining", name)
+    if all(worker.draining or worker.refusing for worker in found):
+        return Why("no_worker", f"pinned to '{name}', which is silent or gives work back", name)
+    return None
+
+
 def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     able = [worker for worker in _fitting(world, job) if not worker.draining]
     free = sum(_room(worker, job.shape) for worker in able if worker.takes_more)
@@ -123,6 +148,9 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     ahead = queue.own.ahead(job, now, lambda shape: any(worker.kind.fits(shape) for worker in able))
     if ahead and ahead >= free:
         return _behind(queue, job, min(ahead, MOST_AHEAD), now)
+    if not free and job.shape.worker:
+        said = f"pinned to '{job.shape.worker}', which is full; it is the next of its queue"
+        return Why("busy", said, job.shape.worker)
     if not free:
         slots = sum(worker.spec.slots for worker in able)
         return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)

@@ -153,6 +153,8 @@ def _renew_holds(world: World, worker: Worker, holds: Sequence[Held], now: Momen
             live.named_at = now.mono
             if live.cancelling:  # the word may have been lost on the way
                 world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, live.force))
+            elif live.recalled:
+                world.plan.kills.append(Kill(live.incarnation, live.job, live.attempt, False, "stopped"))
         elif world.ended_before(held.job, held.attempt, worker.spec.incarnation):
             world.acks(worker.spec.incarnation).done.append((held.job, held.attempt))
         else:

@@ -1,15 +1,21 @@
 """Which worker may take which job: each filter names why it refused.
 
 Workers that announce the same things are one class and share their memory of what fits, so that a choice
-costs no more with a thousand equal workers than with one.
+costs no more with a thousand equal workers than with one. A worker that a waiting job names (it is pinned to
+it, or kept from it) is a class of its own meanwhile: see core/pins.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from fairway.core.globs import glob_match
 from fairway.core.model import Shape, WorkerSpec
+
+#: What is said of a worker that could run a job, but which the job is kept from.
+NOT_ON = "not on "
 
 
 class View:
@@ -40,7 +46,9 @@ class View:
 class WorkerClass:
     """Workers that announce the same: with a whole slot free, or with a part of one."""
 
-    def __init__(self, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec, alone: bool = True) -> None:
+        if not alone:
+            spec = replace(spec, name="")  # of many: no job means one of them
         self.shared = frozenset(task.name for task in spec.tasks if task.is_async)
         self.whole = View(spec)
         self.part = View(spec, self.shared) if self.shared else None  # only what shares its slot
@@ -63,9 +71,16 @@ class WorkerClass:
         return self.whole.attached(path)
 
 
-def class_key(spec: WorkerSpec) -> tuple[object, ...]:
-    """Return what makes two workers alike."""
-    return (spec.adapters, spec.tasks, spec.tags, spec.queues, spec.async_per_slot)
+def class_key(spec: WorkerSpec, alone: bool = False) -> tuple[object, ...]:
+    """Return what makes two workers alike; of one that stands alone its name is part of it."""
+    return (
+        spec.adapters,
+        spec.tasks,
+        spec.tags,
+        spec.queues,
+        spec.async_per_slot,
+        spec.name if alone else "",
+    )
 
 
 def serves(globs: Iterable[str], path: str) -> bool:
@@ -82,4 +97,19 @@ def why_not(spec: WorkerSpec, shape: Shape) -> str | None:
     for pattern in shape.tags:
         if not any(glob_match(pattern, tag) for tag in spec.tags):
             return f"tag {pattern}"
+    if shape.worker and shape.worker != spec.name:
+        return f"worker {shape.worker}"
+    if spec.name in shape.away:
+        return f"{NOT_ON}{spec.name}"
     return None
+
+
+def may_run_on(shape: Shape, worker: str) -> bool:
+    """Say whether such jobs are neither kept from a worker nor pinned to another."""
+    return shape.worker in ("", worker) and worker not in shape.away
+
+
+def bounds_of(shape: Shape) -> dict[str, Any]:
+    """Return where such jobs may and may not go, as events tell it."""
+    bounds: dict[str, Any] = {"to": shape.worker} if shape.worker else {}
+    return bounds | ({"away": list(shape.away)} if shape.away else {})

@@ -59,11 +59,17 @@ class Shape:
     task: str = ""
     tags: tuple[str, ...] = ()
     once: bool = False  # at-most-once jobs are never bundled, so they may not share a line with others
+    worker: str = ""  # the name of the only worker that may take it; none: any that fits
+    away: tuple[str, ...] = ()  # names of workers that may not
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())  # all of these
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         # Shapes are keys of every line: hashing four fields at each look-up cost 0.4 µs a job.
-        object.__setattr__(self, "_hash", hash((self.adapter, self.task, self.tags, self.once)))
+        parts = (self.adapter, self.task, self.tags, self.once, self.worker, self.away)
+        object.__setattr__(self, "_hash", hash(parts))
+        if self.worker or self.away:
+            object.__setattr__(self, "names", (self.worker, *self.away) if self.worker else self.away)
 
     def __hash__(self) -> int:
         return self._hash
@@ -73,6 +79,18 @@ class Shape:
 def shape_of(adapter: str, task: str, tags: tuple[str, ...], once: bool) -> Shape:
     """Return the one object for a shape."""
     return Shape(adapter, task, tags, once)
+
+
+@lru_cache(maxsize=65_536)
+def _pinned(shape: Shape, worker: str, away: tuple[str, ...]) -> Shape:
+    return Shape(shape.adapter, shape.task, shape.tags, shape.once, worker, away)
+
+
+def with_pins(shape: Shape, extras: Extras | None) -> Shape:
+    """Return the one object for a shape of `shape_of`, pinned to or kept from workers as *extras* say."""
+    if extras is None or not (extras.worker or extras.away):
+        return shape
+    return _pinned(shape, extras.worker, extras.away)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +165,9 @@ class Extras:
     group: str | None = None
     unique_for: float | None = None  # seconds since its submission for which its key stays taken
     replaces: int | None = None  # the job that had its key before, and shall not begin any more
+    worker: str = ""  # the name of the only worker that may take it
+    away: tuple[str, ...] = ()  # names of workers that may not
+    recall: int = 0  # the attempt that its worker is asked to hand back, so that it begins elsewhere or later
 
 
 class Arrival(NamedTuple):

@@ -72,6 +72,16 @@ class Flag(NamedTuple):
     incarnation: str
 
 
+class Recall(NamedTuple):
+    """A running attempt that shall be handed back: where the job will wait, and what it has from now on."""
+
+    job: int
+    attempt: int
+    incarnation: str
+    place: int
+    extras: Extras
+
+
 class Edit(NamedTuple):
     """A waiting job re-roled: where it stands and how it is judged from now on, all of it."""
 
@@ -84,6 +94,7 @@ class Edit(NamedTuple):
     place: int
     rules: Rules
     extras: Extras | None = None
+    adapter: str | None = None  # None: as it was
 
 
 class Move(NamedTuple):
@@ -175,6 +186,7 @@ class Batch:
     """One commit's worth of records. Applied in the order of the fields."""
 
     moves: list[Move] = field(default_factory=list)  # first: what ends then frees its key where it is now
+    recalls: list[Recall] = field(default_factory=list)  # of attempts that may come back in the same commit
     ends: list[End] = field(default_factory=list)
     returns: list[Return] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
@@ -194,14 +206,14 @@ class Batch:
         """Whether it only ends attempts and begins others: no job that another such batch could touch."""
         return not (
             self.returns or self.drops or self.edits or self.unblocks or self.revives or self.resolves
-            or self.flags or self.queues or self.taken or self.moves or self.changes
+            or self.flags or self.queues or self.taken or self.moves or self.changes or self.recalls
         )  # fmt: skip
 
     def __bool__(self) -> bool:
         return bool(
             self.ends or self.returns or self.drops or self.edits or self.unblocks or self.revives
             or self.resolves or self.flags or self.begins or self.queues or self.taken or self.news
-            or self.moves or self.changes
+            or self.moves or self.changes or self.recalls
         )  # fmt: skip
 
 
@@ -220,12 +232,13 @@ class Begun(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """Tell a worker to stop an attempt. *force*: at once, else asked first."""
+    """Tell a worker to stop an attempt. *force*: at once, else asked first. *kind*: as on the wire."""
 
     incarnation: str
     job: int
     attempt: int
     force: bool
+    kind: str = "cancelled"
 
 
 class Resend(NamedTuple):

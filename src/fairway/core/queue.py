@@ -130,6 +130,12 @@ def is_member(queue: Queue, taker: Taker) -> bool:
     return ring is not None and queue in ring.members
 
 
+def front_of(queue: Queue, now: int) -> int:
+    """Return a place before all that waits in a queue, and in the past."""
+    oldest = queue.own.oldest()
+    return (now if oldest is None else min(oldest, now)) - 1
+
+
 def room_in(queue: Queue, most: int) -> int:
     """Return how many jobs of *queue* may begin before a limit is met."""
     for above in queue.path_up():

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import asks, blocked, endings, fleet, loading, moving
+from fairway.core import asks, blocked, endings, fleet, loading, moving, recalls
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.naming import show
+from fairway.core.pins import single_out
 from fairway.core.placement import fill
 from fairway.core.plan import News, Plan, Resolve, Revive
 from fairway.core.queue import Queue
@@ -45,6 +46,8 @@ class Core:
         world.charge_overruns(now.mono)
         if world.awaited:
             blocked.settle(world, now)
+        if world.singled or world.tree.newly_named:
+            single_out(world, now)
         fill(world, now)
         plan, world.plan = world.plan, Plan()
         plan.wake_at = _wake_at(world, now)
@@ -184,6 +187,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     live.unique, live.cancelling, live.found = begun.unique, event.cancelling, True
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
     live.kill, live.flow, live.extras = world.tree.kills(queue), arrival.flow, arrival.extras
+    live.recalled = arrival.extras is not None and arrival.extras.recall == begun.attempt
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
     world.tree.hold(queue, 1, live.size)
@@ -264,6 +268,7 @@ _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
     happened.HandedBack: _handed_back,
     happened.CancelAsked: asks.cancel,
     happened.EditAsked: asks.edit,
+    happened.RecallAsked: recalls.recall,
     happened.ReviveAsked: _revive_asked,
     happened.Revived: _revived,
     happened.ResolveAsked: _resolve_asked,

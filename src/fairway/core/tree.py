@@ -22,7 +22,7 @@ from fairway.core.defaults import rules_below
 from fairway.core.discipline import Discipline, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Alike, Arrival, QueueSettings, Rules
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Alike, Arrival, QueueSettings, Rules, Shape
 from fairway.core.queue import Queue, Taker, is_member, moved_path, owes_below, room_in
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
@@ -42,6 +42,8 @@ class Tree:
         self.keeping: set[Queue] = set()  # that do not lend their assured slots
         self.retaining: set[Queue] = set()  # that say how long ended jobs are kept
         self.deadlines = Deadlines()
+        self.named: dict[str, int] = {}  # workers that waiting jobs name → how many do
+        self.newly_named: set[str] = set()  # since somebody looked: see core/pins.py
         self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
         self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
@@ -170,6 +172,8 @@ class Tree:
             above = above.parent
         if arrival.extras is not None:
             self.deadlines.put(arrival)
+        if arrival.shape.names:
+            self._name(arrival.shape, 1)
         if arrival.place > now:
             self.alarms.arm(queue.path, arrival.place)
         elif arrival.shape not in queue.shapes:
@@ -206,6 +210,8 @@ class Tree:
             above.waiting -= 1
         if self.deadlines:
             self.deadlines.remove(arrival.job)
+        if arrival.shape.names:
+            self._name(arrival.shape, -1)
         self._rest(queue, now)
         return True
 
@@ -216,6 +222,7 @@ class Tree:
             queue = self.queues.get(arrival.queue)
             if queue is not None and queue.own.remove(arrival):
                 touched[queue] = touched.get(queue, 0) + 1
+                self._name(arrival.shape, -1)
         for queue, count in touched.items():
             for above in queue.path_up():
                 above.waiting -= count
@@ -247,6 +254,8 @@ class Tree:
             most = room_in(queue, most)
         served = queue.own.take(offer, most, now)
         count = len(served.jobs)
+        if offer.shape.names:
+            self._name(offer.shape, -count)
         self.turns += 1
         queue.turn_of(queue.line, self.mono)
         self._charge(queue.line, count * size)
@@ -347,6 +356,17 @@ class Tree:
             if queue.bucket is not None:
                 self._refresh(queue)
                 self.alarms.await_token(queue, self.mono)
+
+    def _name(self, shape: Shape, count: int) -> None:
+        """So many more waiting jobs, or fewer, name these workers."""
+        for name in shape.names:
+            named = self.named.get(name, 0) + count
+            if named:
+                self.named[name] = named
+                if named == count:
+                    self.newly_named.add(name)
+            else:
+                del self.named[name]
 
     # --- inside: choosing ------------------------------------------------------------------------
     def _descend(self, top: Queue, taker: Taker, now: int) -> tuple[Queue, Offer] | None:

@@ -45,10 +45,11 @@ class Live:
     cancelling = False
     force = False
     replaced = False  # a newer job took its unique key: it is not tried again
+    recalled = False  # its worker is asked to hand it back
     kill = False  # its worker ends it before the lease can be taken
     found = False  # begun by an earlier leader, in what size is not known
     flow: str | None = None
-    extras: Extras | None = None  # of a job with a deadline, or of one that was found running
+    extras: Extras | None = None  # of a job with a deadline, of one that was found running or is recalled
     charged = 0.0  # seconds that its flow was charged for it, where flows are charged for seconds
 
     def __init__(
@@ -146,6 +147,8 @@ class World:
     plan: Plan = field(default_factory=Plan)
     bundles: int = 0  # the number of the last bundle
     patient_until: float = 0.0  # no lease is judged before this: the leader is new or was late
+    singled: set[str] = field(default_factory=set)  # names of workers that are kinds of their own
+    singled_at: float = 0.0  # when it was last looked which of them need not be
     planned_at: float | None = None
     charged_at: float = 0.0
     judged_at: float = 0.0  # leases are looked through a few times a beat, not at every plan
@@ -154,12 +157,14 @@ class World:
 
     def kind_of(self, spec: WorkerSpec) -> WorkerClass:
         """Return the class of workers that announce the same things."""
-        key = class_key(spec)
+        alone = spec.name in self.singled
+        key = class_key(spec, alone)
         kind = self.kinds.get(key)
         if kind is None:
             if len(self.kinds) > 1000:
-                self.kinds = {class_key(w.spec): w.kind for w in self.workers.values()}
-            kind = self.kinds[key] = WorkerClass(spec)
+                known = ((one.spec, one.kind) for one in self.workers.values())
+                self.kinds = {class_key(spec, spec.name in self.singled): kind for spec, kind in known}
+            kind = self.kinds[key] = WorkerClass(spec, alone)
         return kind
 
     def assign(self, worker: Worker, spec: WorkerSpec) -> None:

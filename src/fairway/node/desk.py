@@ -23,7 +23,7 @@ from fairway.core.eta import eta
 from fairway.core.events import ANONYMOUS
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of
+from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of, with_pins
 from fairway.core.numbers import Numbers
 from fairway.core.plan import QueueChange, Reply
 from fairway.core.queue import Queue
@@ -55,6 +55,7 @@ from fairway.node.queue_book import (
     strange_schedules,
     strange_workers,
 )
+from fairway.node.relocating import pinned_anew, relocated, why_not_there
 from fairway.node.schedule_book import ScheduleBook, get_schedule
 from fairway.query import Query
 from fairway.schedule_spec import ScheduleSpec, preview, progress_of, spec_of
@@ -232,6 +233,43 @@ class NodeDesk:
             return lambda ticket: happened.EditAsked(ticket, arrival_of_stored(found), new, run_at, rules)
 
         return await self._change(job, make)
+
+    async def relocate(self, job: int, to: str | None) -> StoredJob:
+        if to is not None:
+            await self._check_goal(await self.get_job(job), to)
+        return await self._recall_or_edit(job, lambda found: relocated(found, to))
+
+    async def prefer(self, job: int) -> StoredJob:
+        return await self._recall_or_edit(job, arrival_of_stored, "front")
+
+    async def requeue(self, job: int) -> StoredJob:
+        return await self._recall_or_edit(job, arrival_of_stored, "end")
+
+    async def _check_goal(self, job: StoredJob, to: str) -> None:
+        """Refuse to send a job where it could never run."""
+        problem = await _ask_leader(self._leader().look(lambda world: why_not_there(world, job, to)))
+        if problem is not None:
+            code, detail = problem
+            raise NotFound(detail, code=code) if code == "no_such_worker" else Conflict(detail, code=code)
+
+    async def _recall_or_edit(
+        self, job: int, wanted: Callable[[StoredJob], Arrival], stand: str = ""
+    ) -> StoredJob:
+        """Let a job wait as is wanted; if it runs, its worker is asked to hand it back first."""
+
+        def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:
+            if found.state in ENDED:
+                raise Conflict(f"job {show(job)} has ended ({found.state}); retry it instead", code="ended")
+            if found.state is State.RUNNING and stand == "front":
+                raise Conflict(f"job {show(job)} is running already", code="running")
+            new = wanted(found)
+            if found.state is State.RUNNING:
+                return lambda ticket: happened.RecallAsked(ticket, new, found.attempt, stand == "end")
+            seen, run_at, rules = arrival_of_stored(found), found.run_at, found.rules
+            return lambda ticket: happened.EditAsked(ticket, seen, new, run_at, rules, stand)
+
+        # It may begin just now: then the store says so soon.
+        return await self._change(job, make, again=("moved", "running"))
 
     async def retry(self, job: int) -> StoredJob:
         found = await self.get_job(job)
@@ -424,7 +462,10 @@ class NodeDesk:
         return self._node.schedules
 
     async def _change(
-        self, job: int, make: Callable[[StoredJob], Callable[[Any], happened.CoreEvent]]
+        self,
+        job: int,
+        make: Callable[[StoredJob], Callable[[Any], happened.CoreEvent]],
+        again: tuple[str, ...] = ("moved",),
     ) -> StoredJob:
         """Ask the core to change a job where the store saw it; look again if it moved meanwhile."""
         for _ in range(ASK_TRIES):
@@ -436,7 +477,7 @@ class NodeDesk:
                 return found
             if reply.error is None:
                 return await self.get_job(job)
-            if reply.error[0] != "moved":
+            if reply.error[0] not in again:
                 raise _problem(reply)
             engine.look_again()
             await asyncio.sleep(0.02)
@@ -535,19 +576,26 @@ def _standing(world: World, job: StoredJob) -> Standing | None:
 
 def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, Rules]:
     tags = tuple(changes["tags"]) if "tags" in changes else found.tags
+    if "adapter" in changes and not found.task:
+        raise InvalidRequest(
+            "only a job with a task can go to another adapter; its work is of this one", field="adapter"
+        )
+    adapter = changes.get("adapter", found.adapter)
     run_at = changes.get("run_at", found.run_at)
     place = run_at if "run_at" in changes else found.place
+    extras, rules = _edited_extras(found, changes, run_at), found.rules
     new = Arrival(
         found.id,
         changes.get("queue", found.queue),
         changes.get("flow", found.flow),
         changes.get("priority", found.priority),
-        shape_of(found.adapter, found.task, tags, found.once),
+        with_pins(shape_of(adapter, found.task, tags, found.once), extras),
         place,
         None,
-        _edited_extras(found, changes, run_at),
+        extras,
     )
-    rules = said(found.rules, changes["max_attempts"]) if "max_attempts" in changes else found.rules
+    for name in ("max_attempts", "timeout"):
+        rules = said(rules, name, changes[name]) if name in changes else rules
     return new, run_at, rules
 
 
@@ -557,9 +605,8 @@ def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Ex
     if deadline is not None and deadline <= run_at and ("run_at" in changes or "deadline" in changes):
         field = "deadline" if "deadline" in changes else "run_at"
         raise InvalidRequest("deadline is not after run_at: the job could never begin", field=field)
-    if deadline == before:
-        return found.extras
-    return replace(found.extras or Extras(), deadline=deadline)
+    new = pinned_anew(replace(found.extras or Extras(), deadline=deadline), changes)
+    return found.extras if new == (found.extras or Extras()) else new
 
 
 def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:

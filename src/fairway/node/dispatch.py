@@ -44,13 +44,14 @@ def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
         port = ports.get(incarnation)
         if port is not None and (acks.done or acks.stale or acks.lost):
             port.send(wire.Acks(term, acks.done, acks.stale, acks.lost))
-    stops: dict[tuple[str, bool], list[wire.Held]] = {}
+    stops: dict[tuple[str, bool, str], list[wire.Held]] = {}
     for kill in plan.kills:
-        stops.setdefault((kill.incarnation, kill.force), []).append(wire.Held(kill.job, kill.attempt))
-    for (incarnation, force), attempts in stops.items():
+        alike = kill.incarnation, kill.force, kill.kind
+        stops.setdefault(alike, []).append(wire.Held(kill.job, kill.attempt))
+    for (incarnation, force, kind), attempts in stops.items():
         port = ports.get(incarnation)
         if port is not None:
-            port.send(wire.Stop(term, attempts, force))
+            port.send(wire.Stop(term, attempts, force, kind))
     for incarnation in plan.strangers:
         port = ports.get(incarnation)
         if port is not None:

@@ -26,7 +26,7 @@ import msgspec
 from fairway.clock import moment
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Timers, shape_of
+from fairway.core.model import Arrival, Timers, shape_of, with_pins
 from fairway.core.plan import News, Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
@@ -445,12 +445,14 @@ def replaced_by(arrivals: Sequence[Arrival]) -> list[int]:
 def arrival_of(job: NewJob) -> Arrival:
     """Return a new job as the core sees it."""
     shape = shape_of(job.adapter, job.task, job.tags, job.delivery == "at_most_once")
+    if job.extras is not None:
+        shape = with_pins(shape, job.extras)
     return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.run_at, job.concurrency, job.extras)
 
 
 def arrival_of_stored(job: StoredJob) -> Arrival:
     """Return a stored job as the core sees it."""
-    shape = shape_of(job.adapter, job.task, job.tags, job.once)
+    shape = with_pins(shape_of(job.adapter, job.task, job.tags, job.once), job.extras)
     blocked = job.state is State.BLOCKED
     return Arrival(job.id, job.queue, job.flow, job.priority, shape, job.place, None, job.extras, blocked)
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fairway.core.lifecycle import ENDED, State
-from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Extras, Rules, Shape, shape_of
+from fairway.core.model import DEFAULT_RULES, Arrival, Delivery, Extras, Rules, Shape, shape_of, with_pins
 from fairway.core.plan import Begun
 from fairway.store import LiveAttempt, NewJob, StoredJob, Taken
 from fairway.times import MICRO
@@ -73,7 +73,8 @@ def taken_from(rows: Iterable[Row]) -> list[Taken]:
         Taken(
             number,
             Arrival(
-                job, queue, flow, priority, shape_from(adapter, task, tags, once), place, wanted,
+                job, queue, flow, priority, _pinned(shape_from(adapter, task, tags, once), extras), place,
+                wanted,
                 None if extras is None else extras_from(extras), code == BLOCKED,
             ),
         )
@@ -81,12 +82,16 @@ def taken_from(rows: Iterable[Row]) -> list[Taken]:
     ]  # fmt: skip
 
 
+def _pinned(shape: Shape, extras: str | None) -> Shape:
+    return shape if extras is None else with_pins(shape, extras_from(extras))
+
+
 def live_from(row: Row) -> LiveAttempt:
     """Read a row of `live_attempts`."""
     [begun] = begun_from([row[:9]])
     queue, flow, priority, adapter, task, tags, once, place = row[9:17]
     incarnation, worker, started_at, cancelling, extras = row[17:]
-    shape = shape_from(adapter, task, tags, once)
+    shape = _pinned(shape_from(adapter, task, tags, once), extras)
     arrival = Arrival(begun.job, queue, flow, priority, shape, place, None, extras_from(extras))
     return LiveAttempt(arrival, begun, incarnation, worker, started_at, bool(cancelling))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import Arrival, shape_of
+from fairway.core.model import Arrival, shape_of, with_pins
 from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob
 
@@ -132,7 +132,7 @@ def shown(job: StoredJob, now: int) -> StoredJob:
 
 
 def arrival_of(job: StoredJob, concurrency: int | None = None) -> Arrival:
-    shape = shape_of(job.adapter, job.task, job.tags, job.once)
+    shape = with_pins(shape_of(job.adapter, job.task, job.tags, job.once), job.extras)
     blocked = job.state is State.BLOCKED
     return Arrival(
         job.id, job.queue, job.flow, job.priority, shape, job.place, concurrency, job.extras, blocked

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairway.core.lifecycle import State
-from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Flag, Resolve, Return, Revive, Unblock
+from fairway.core.plan import (
+    Batch,
+    Begin,
+    Begun,
+    Drop,
+    Edit,
+    End,
+    Flag,
+    Recall,
+    Resolve,
+    Return,
+    Revive,
+    Unblock,
+)
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, ScheduleChange, StoredJob, Submission
 from fairway.stores.claiming import replacing, until_of
@@ -44,6 +57,9 @@ def commit(
         for number in move.jobs:
             if number not in refused:
                 _move(draft, number, move.queue, now)
+    for recall in batch.recalls:
+        job_recalled = _live(draft, recall.job, recall)
+        job_recalled.place, job_recalled.extras = recall.place, recall.extras
     for end in batch.ends:
         for number in end.jobs:
             _end(draft, number, end, now)
@@ -157,7 +173,7 @@ def _with_free_id(draft: Draft, job: NewJob, asked: set[int]) -> NewJob:
     return job if new == job.id else job._replace(id=new)
 
 
-def _live(draft: Draft, number: int, one: End | Return | Flag) -> StoredJob:
+def _live(draft: Draft, number: int, one: End | Return | Flag | Recall) -> StoredJob:
     """Return the job of a running attempt, or raise if that attempt is not live."""
     job = draft.find(number)
     if job is None or job.state is not State.RUNNING:
@@ -204,6 +220,7 @@ def _edit(draft: Draft, edit: Edit, now: int) -> None:
     job.queue, job.flow, job.priority, job.tags = edit.queue, edit.flow, edit.priority, edit.tags
     job.run_at, job.place = edit.run_at, edit.place
     job.rules, job.extras = edit.rules, edit.extras
+    job.adapter = edit.adapter or job.adapter
 
 
 def _move(draft: Draft, number: int, queue: str, now: int) -> None:

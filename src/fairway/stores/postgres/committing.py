@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from fairway.core.plan import Batch, Begin, Begun, Edit, End, Move, Resolve, Return, Revive
+from fairway.core.plan import Batch, Begin, Begun, Edit, End, Move, Recall, Resolve, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.claiming import until_of
@@ -64,6 +64,7 @@ async def commit(
     asked = {job.id for submission in submissions for job in submission.jobs}
     refused = frozenset(asked - inserted.stored)
     await _move(connection, sql, without(batch.moves, refused), now)
+    await _recall(connection, sql, batch.recalls)
     await _end(connection, sql, batch.ends, now)
     await _return(connection, sql, batch.returns)
     for edit in batch.edits:
@@ -174,6 +175,12 @@ def _arranged(groups: Mapping[Row, list[int]]) -> tuple[int, list[Any]]:
     return len(jobs), [array_of(jobs), *map(list, zip(*rows, strict=True))]
 
 
+async def _recall(connection: Connection, sql: Sql, recalls: Sequence[Recall]) -> None:
+    """Of those of one attempt the last counts: one statement changes a row once."""
+    last = {one.job: (*one[:4], extras_text(one.extras)) for one in recalls}
+    await _run(connection, sql, "recall_jobs", list(last.values()))
+
+
 async def _return(connection: Connection, sql: Sql, returns: Sequence[Return]) -> None:
     rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
     await _run(connection, sql, "return_jobs", rows)
@@ -190,7 +197,7 @@ async def _edit(connection: Connection, sql: Sql, edit: Edit, now: int) -> None:
         until = until_of(created_at, extras_from(extras))
         unique = unique if await _claim(connection, sql, edit.queue, unique, edit.job, until, now) else None
     rules, text = rules_blob(edit.rules), extras_text(edit.extras)
-    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text)
+    row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text, edit.adapter)
     await connection.execute(sql["edit_job"], *row)
 
 

@@ -391,6 +391,14 @@ UPDATE fairway.job SET unique_key = NULL WHERE id = $1::bigint
 -- name: move_jobs
 UPDATE fairway.job SET queue = $2::text WHERE id = ANY($1::bigint[])
 
+-- name: recall_jobs
+-- A running attempt shall come back: where its job will wait then, and for whom.
+UPDATE fairway.job AS j
+   SET place = one.place, extras = one.extras
+  FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::text[])
+         AS one (id, attempt, incarnation, place, extras)
+ WHERE j.id = one.id AND j.attempt = one.attempt AND j.incarnation = one.incarnation AND j.state = 1
+
 -- name: return_jobs
 UPDATE fairway.job AS j
    SET state = 0, cancelling = false, place = back.place, run_at = back.run_at, tries = back.tries,
@@ -409,7 +417,8 @@ SELECT queue, unique_key, created_at, extras
 -- name: edit_job
 UPDATE fairway.job
    SET queue = $2::text, flow = $3::text, priority = $4::integer, tags = $5::text, run_at = $6::bigint,
-       place = $7::bigint, rules = $8::bytea, unique_key = $9::text, extras = $10::text
+       place = $7::bigint, rules = $8::bytea, unique_key = $9::text, extras = $10::text,
+       adapter = coalesce($11::text, adapter)
  WHERE id = $1::bigint
 
 -- name: unblock_jobs

@@ -16,7 +16,20 @@ from typing import Any
 import apsw
 import msgspec
 
-from fairway.core.plan import Batch, Begin, Begun, Drop, Edit, End, Move, News, Resolve, Return, Revive
+from fairway.core.plan import (
+    Batch,
+    Begin,
+    Begun,
+    Drop,
+    Edit,
+    End,
+    Move,
+    News,
+    Recall,
+    Resolve,
+    Return,
+    Revive,
+)
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
 from fairway.stores.claiming import until_of
@@ -55,6 +68,7 @@ def commit(
         inserted = _insert(connection, submissions, now)
         refused = _refused(submissions, inserted)
         _move(connection, without(batch.moves, refused), now)
+        _recall(connection, batch.recalls)
         _end(connection, batch.ends, now)
         _return(connection, batch.returns)
         _edit(connection, [edit for edit in batch.edits if edit.job not in refused], now)
@@ -141,6 +155,11 @@ def _free(connection: apsw.Connection, keys: Sequence[Row], now: int) -> None:
     connection.executemany(SQL["keep_key"], keys)
 
 
+def _recall(connection: apsw.Connection, recalls: list[Recall]) -> None:
+    """Later ones of one attempt count: they are run in their order."""
+    _run(connection, "recall_jobs", [(*one[:4], extras_text(one.extras)) for one in recalls])
+
+
 def _return(connection: apsw.Connection, returns: list[Return]) -> None:
     rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
     _run(connection, "return_jobs", rows)
@@ -178,7 +197,7 @@ def _edit(connection: apsw.Connection, edits: list[Edit], now: int) -> None:
             until = until_of(created_at, extras_from(extras))
             unique = unique if _claim(connection, edit.queue, unique, edit.job, until, now) else None
         rules, text = rules_blob(edit.rules), extras_text(edit.extras)
-        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text)
+        row = (*edit[:4], tags_text(edit.tags), edit.run_at, edit.place, rules, unique, text, edit.adapter)
         connection.execute(SQL["edit_job"], row)
 
 

@@ -164,6 +164,12 @@ SELECT queue, unique_key, id
   FROM job
  WHERE id = ?1 AND unique_key IS NOT NULL
 
+-- name: recall_jobs
+-- A running attempt shall come back: where its job will wait then, and for whom.
+UPDATE job
+   SET place = ?4, extras = ?5
+ WHERE id = ?1 AND EXISTS (SELECT 1 FROM live WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3)
+
 -- name: return_jobs
 UPDATE job
    SET attempt = live.attempt, incarnation = live.incarnation, worker = live.worker, started_at = live.started_at,
@@ -179,7 +185,7 @@ SELECT queue, unique_key, created_at, extras
 -- name: edit_job
 UPDATE job
    SET queue = ?2, flow = ?3, priority = ?4, tags = ?5, run_at = ?6, place = ?7, rules = ?8,
-       unique_key = ?9, extras = ?10
+       unique_key = ?9, extras = ?10, adapter = coalesce(?11, adapter)
  WHERE id = ?1
 
 -- name: unblock_jobs
