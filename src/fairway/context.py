@@ -4,13 +4,15 @@ A `def` task runs alone in its process, so a plain slot of this module says what
 starts see it too; an `async def` task shares its loop with others and has a context variable. Setting
 the slot costs a tenth of a microsecond: the object users see is made only when they ask for it.
 
-Progress and checkpoints are kept here for now; they are not yet delivered to the node.
+What a task says of itself goes to the *speaker* of its process: the child that runs it sets one.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from fairway import ids
 from fairway.wire.messages import Assignment
@@ -32,16 +34,23 @@ class NotInTask(RuntimeError):
     """`fairway.current()` was called where no task runs."""
 
 
+class Speaker(Protocol):
+    """Passes on what attempts say of themselves; called from any thread."""
+
+    def progress(self, key: tuple[int, int], fraction: float, text: str) -> None:
+        """How far an attempt is."""
+
+    def checkpoint(self, key: tuple[int, int], body: bytes) -> None:
+        """Where a next attempt may go on, as JSON."""
+
+
 class Current:
     """The attempt that is running now."""
 
-    __slots__ = ("_assignment", "checkpointed", "note", "progressed")
+    __slots__ = ("_assignment",)
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self.progressed: float | None = None
-        self.note = ""
-        self.checkpointed: Any = None
 
     @property
     def job_id(self) -> str:
@@ -74,14 +83,33 @@ class Current:
         return self._assignment[:2] in asked_to_end
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Say how far the work is, from 0 to 1."""
+        """Say how far the work is, from 0 to 1, and what it is at. The last word counts, say it often."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress {fraction!r} is not between 0 and 1")
-        self.progressed, self.note = float(fraction), str(note)[:1000]
+        if speaker is not None:
+            text = str(note)[:MOST_NOTE]
+            text = text if text.isascii() else text.encode(errors="replace").decode()
+            speaker.progress(self._assignment[:2], float(fraction), text)
 
     def checkpoint(self, data: Any) -> None:
-        """Keep *data* (JSON) as the place to go on from."""
-        self.checkpointed = data
+        """Keep *data* (JSON, at most 64 KB) as the place from which a next attempt goes on."""
+        try:
+            body = msgspec.json.encode(data)
+        except (TypeError, UnicodeEncodeError, RecursionError) as error:
+            raise TypeError(f"a checkpoint must be JSON: {error}") from None
+        if len(body) > MOST_CHECKPOINT:
+            raise ValueError(
+                f"a checkpoint of {len(body)} bytes is too large, the most is {MOST_CHECKPOINT};"
+                " keep the data elsewhere and checkpoint where it is"
+            )
+        if speaker is not None:
+            speaker.checkpoint(self._assignment[:2], body)
+
+    @property
+    def resumed(self) -> Any:
+        """The newest checkpoint of the job's earlier attempts, as plain data; None if there is none."""
+        left = self._assignment.checkpoint
+        return None if left is None else msgspec.json.decode(left)
 
 
 def current() -> Current:
@@ -96,6 +124,12 @@ def current() -> Current:
         _alone = Current(_alone)
     return _alone
 
+
+MOST_NOTE = 1000
+MOST_CHECKPOINT = 64 * 1024
+
+#: Who passes on what attempts of this process say of themselves; None: nobody listens.
+speaker: Speaker | None = None
 
 #: Attempts (job, attempt) of this process that were asked to end.
 asked_to_end: set[tuple[int, int]] = set()

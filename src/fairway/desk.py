@@ -28,6 +28,7 @@ from fairway.store import (
     Page,
     Store,
     StoredJob,
+    StoredNote,
     Submission,
 )
 from fairway.wire.messages import FromWorker, ToWorker
@@ -243,6 +244,12 @@ class Desk(Protocol):
 
     async def standing(self, jobs: Sequence[StoredJob]) -> list[Standing | None]:
         """Say why each waits, where it stands and which rules hold; None without a leader, or for nothing."""
+
+    async def notes(self, jobs: Sequence[StoredJob]) -> dict[int, StoredNote]:
+        """Return the last note on each, by job; on the leader's node all that it has heard."""
+
+    async def attempt_notes(self, job: int) -> list[StoredNote]:
+        """Return the notes of a job's last attempts, newest first."""
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         """Cancel: a waiting job never begins after this returned; a running one is stopped."""

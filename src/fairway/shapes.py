@@ -46,7 +46,51 @@ class Company(TypedDict):
     if_failed: str
 
 
-class Job(Company):
+class Progress(TypedDict):
+    """How far the last attempt said it is, 0 to 1, and when. Rate and what follows from it: while it runs."""
+
+    fraction: float
+    text: str
+    at: str
+    rate_per_second: float | None
+    seconds_left: float | None
+    done_at: str | None
+
+
+class Usage(TypedDict):
+    """What an attempt used; null where that cannot be told."""
+
+    cpu_seconds: float | None
+    memory_bytes: int | None
+
+
+class AttemptShape(TypedDict):
+    """What is known of an attempt. Worker and times: of the last one."""
+
+    attempt: int
+    progress: Progress | None
+    usage: Usage | None
+    checkpoint_at: str | None
+    worker: str | None
+    started_at: str | None
+    ended_at: str | None
+
+
+class Attempts(TypedDict):
+    """The attempts of a job, the last first; at most 100."""
+
+    attempts: list[AttemptShape]
+
+
+class Noted(TypedDict):
+    """What the last attempt said and used; when the checkpoint was left from which a next one goes on."""
+
+    progress: Progress | None
+    usage: Usage | None
+    checkpoint_at: str | None
+
+
+class Job(Company, Noted):
     """A job."""
 
     id: str

@@ -180,6 +180,34 @@ class LogLine(NamedTuple):
     text: str
 
 
+class NoteRow(NamedTuple):
+    """What an attempt says of itself, as its worker passed it on; None: nothing new of that."""
+
+    job: int
+    attempt: int
+    incarnation: str
+    progress: float | None = None  # from 0 to 1
+    text: str = ""  # counts only with a progress
+    checkpoint: bytes | None = None  # JSON
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+
+
+class StoredNote(NamedTuple):
+    """What is known of an attempt from its notes: the last word on each, and when it came."""
+
+    job: int
+    attempt: int
+    progress: float | None
+    text: str
+    cpu_seconds: float | None
+    memory_bytes: int | None
+    first_progress: float | None  # the first that was said, from which a rate is counted
+    first_at: int | None
+    progress_at: int | None
+    checkpoint_at: int | None
+
+
 class NodeRow(NamedTuple):
     """A node as it last wrote itself down."""
 
@@ -323,6 +351,23 @@ class Store(Protocol):
     ) -> list[LogLine]:
         """Return output behind line *after* of the given attempt (None: the latest that has any)."""
 
+    async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
+        """Keep what attempts say of themselves, one note an attempt; what a note leaves out stays.
+
+        One takes effect only if its attempt is the job's last one and is, or was, of that incarnation: that
+        of an attempt that has just ended still does, that of one before another attempt, or before a
+        person's retry, changes nothing. A new checkpoint takes the place of those of earlier attempts.
+        """
+
+    async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:
+        """Return the note of the last attempt that left one, by job.
+
+        Its `checkpoint_at` is that of the checkpoint a next attempt would get, whoever left it.
+        """
+
+    async def attempt_notes(self, job: int, most: int = 100) -> list[StoredNote]:
+        """Return the notes of a job's attempts, the last first."""
+
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
         """Raise the term by one if it still is *seen_term* (0: no row yet); None if somebody else did."""
@@ -396,6 +441,9 @@ class Store(Protocol):
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         """Read what running attempts need once more, to send a begin again."""
 
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        """Return where the next attempt of each job goes on, as JSON; none where there is no checkpoint."""
+
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         """Forget old ended jobs, logs, events, changes of queues and keys; return how many.
 
@@ -406,7 +454,7 @@ class Store(Protocol):
         """Return the queues of the jobs that ended in *since* ≤ time < *until*."""
 
     async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
-        """Forget jobs of just these queues that ended in that time, with their logs; return how many."""
+        """Forget jobs of just these queues that ended in that time, with logs and notes; return how many."""
 
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:

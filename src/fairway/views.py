@@ -19,6 +19,7 @@ from fairway.core.numbers import Figures as FiguresValue
 from fairway.core.plan import QueueChange as ChangeRecord
 from fairway.desk import ClusterView, MoveView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
+from fairway.noted_views import noted_view
 from fairway.shapes import (
     BackoffShape,
     Changed,
@@ -42,14 +43,16 @@ from fairway.shapes import (
     Waiting,
     Worker,
 )
-from fairway.store import Leadership, NewJob, NodeRow, NumberedChange, NumberedEvent, StoredJob
+from fairway.store import Leadership, NewJob, NodeRow, NumberedChange, NumberedEvent, StoredJob, StoredNote
 from fairway.times import MICRO, show_time
 
 CRASH_WINDOW = round(Timers().crash_window * MICRO)
 
 
-def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
-    """Show a job; *standing* is what the leader knows of a waiting one."""
+def job_view(
+    job: StoredJob, now: int, standing: Standing | None = None, note: StoredNote | None = None
+) -> Job:
+    """Show a job; *standing* is what the leader knows of a waiting one, *note* what its last attempt said."""
     ended = job.state in ENDED
     rules = job.rules if standing is None or standing.rules is None else standing.rules
     contents = _read_contents(job.payload)
@@ -90,6 +93,7 @@ def job_view(job: StoredJob, now: int, standing: Standing | None = None) -> Job:
         "waiting": _waiting(standing),
         "position": None if standing is None else standing.position,
         "eta": None if standing is None else _eta(standing.eta),
+        **noted_view(job, note),
     }
 
 

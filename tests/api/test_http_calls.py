@@ -14,7 +14,22 @@ from fairway.api.app import build_api
 from fairway.api.queues import SettingsChanges
 from fairway.api.server import CannotListen, Server
 from fairway.node.app import Node
-from fairway.wire.messages import Acks, Begin, LogPiece, Logs, Result, Results, Stop, Task, Welcome
+from fairway.wire.messages import (
+    Acks,
+    Beat,
+    Begin,
+    Heard,
+    LogPiece,
+    Logs,
+    Note,
+    Notes,
+    Refusal,
+    Result,
+    Results,
+    Stop,
+    Task,
+    Welcome,
+)
 from tests.api.from_outside import SECONDS, Api, SocketWorker
 
 Connect = Callable[[], Awaitable[SocketWorker]]
@@ -320,6 +335,61 @@ async def test_a_worker_gets_a_job_and_its_value_comes_back(api: Api, connect_wo
 async def finish(worker: SocketWorker, job: int, value: bytes, attempt: int = 1) -> None:
     await worker.send(Results([Result(job, attempt, "ok", value, 0.01)]))
     assert (await worker.read_until(Acks)).done == [(job, attempt)]
+
+
+async def test_notes_of_a_worker_are_seen_in_the_job_and_in_its_events(
+    api: Api, connect_worker: Connect
+) -> None:
+    worker = await connect_worker()
+    await worker.join(tasks=MAIL)
+    job = await api.submit()
+    path = f"/v1/jobs/{job['id']}"
+    number = (await worker.read_until(Begin)).assignments[0].job
+    assert (await api("GET", path + "/attempts"))["attempts"][0]["progress"] is None
+    await worker.send(Notes([Note(number, 1, 0.25, "a quarter", b"{}", 0.5, 1000)]))
+
+    async def progress() -> Any:
+        return (await api("GET", path))["progress"]
+
+    await eventually(progress)
+    found = await api("GET", path)
+    assert (found["progress"]["fraction"], found["progress"]["text"]) == (0.25, "a quarter")
+    assert found["usage"] == {"cpu_seconds": 0.5, "memory_bytes": 1000} and found["checkpoint_at"]
+    (listed,) = (await api("GET", "/v1/jobs"))["jobs"]
+    assert listed["progress"] == found["progress"]
+    (attempt,) = (await api("GET", path + "/attempts"))["attempts"]
+    assert (attempt["attempt"], attempt["worker"], attempt["usage"]) == (1, "w1", found["usage"])
+    event = await first_event(api, "kind:job.progress")
+    assert (event["job"], event["detail"]) == (job["id"], {"fraction": 0.25, "text": "a quarter"})
+    await api("GET", "/v1/jobs/0000000000000/attempts", status=404)
+
+
+async def first_event(api: Api, query: str) -> Any:
+    """Return the first event of a query, told before or from now on."""
+    async with asyncio.timeout(SECONDS):
+        params = {"q": query, "after": "0.0"}
+        async with api.client.stream("GET", "/v1/events", params=params) as stream:
+            lines = (line async for line in stream.aiter_lines() if line.startswith("data: "))
+            return json.loads((await anext(lines)).removeprefix("data: "))
+
+
+async def test_a_bad_note_closes_its_own_connection_and_no_other(api: Api, connect_worker: Connect) -> None:
+    honest, other = await connect_worker(), await connect_worker()
+    await honest.join(tasks=MAIL)
+    job = await api.submit()
+    number = (await honest.read_until(Begin)).assignments[0].job
+    await other.join("w2", tasks=MAIL)
+    await other.send(Notes([Note(number, 1, 2.0)]))
+    refusal = await other.read_until(Refusal)
+    assert (refusal.code, refusal.detail) == ("bad_frame", "progress must be between 0 and 1")
+    stranger = await connect_worker()
+    await stranger.join("w3", tasks=MAIL)
+    await stranger.send(Notes([Note(number, 1, 0.9, checkpoint=b"9")]))  # of an attempt that is not its own
+    await stranger.send(Beat([], number=1))
+    await stranger.read_until(Heard)
+    found = await api("GET", f"/v1/jobs/{job['id']}")
+    assert (found["progress"], found["checkpoint_at"], found["state"]) == (None, None, "running")
+    await finish(honest, number, b"1")
 
 
 async def test_the_log_of_a_job_is_shown_and_followed(api: Api, connect_worker: Connect) -> None:

@@ -16,10 +16,11 @@ from fairway.core.numbers import Figures
 from fairway.core.plan import Event
 from fairway.desk import ClusterView, FlowView, QueueView, Standing, Waiting, WorkerView
 from fairway.ids import show
+from fairway.noted_views import attempts_view
 from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker
 from fairway.shapes import Demand as DemandShape
 from fairway.spec import new_job, read_spec
-from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob
+from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob, StoredNote
 from fairway.times import MICRO
 from fairway.views import (
     accepted_job,
@@ -37,14 +38,76 @@ HOUR = 3600 * MICRO
 JOB = accepted_job(new_job(read_spec({"task": "mail.send", "args": [1], "kwargs": {"a": None}}), 7, NOW))
 
 
-def shown(job: StoredJob = JOB, standing: Standing | None = None, **changes: Any) -> dict[str, Any]:
+def shown(
+    job: StoredJob = JOB, standing: Standing | None = None, note: StoredNote | None = None, **changes: Any
+) -> dict[str, Any]:
     """Return the job as a reader of the API gets it, which is always of the documented shape."""
     view = msgspec.json.decode(
-        msgspec.json.encode(job_view(dataclasses.replace(job, **changes), NOW, standing))
+        msgspec.json.encode(job_view(dataclasses.replace(job, **changes), NOW, standing, note))
     )
     msgspec.convert(view, Job)
     assert set(view) == set(Job.__annotations__)
     return dict(view)
+
+
+#: Said 0.2 when it began, 0.6 ten seconds later.
+NOTE = StoredNote(7, 2, 0.6, "mails", 1.5, None, 0.2, NOW - 10 * MICRO, NOW, NOW - HOUR)
+
+
+def test_the_rate_is_counted_from_the_first_word_of_the_attempt() -> None:
+    view = shown(state=State.RUNNING, attempt=2, note=NOTE)
+    assert view["progress"] == {
+        "fraction": 0.6,
+        "text": "mails",
+        "at": "2027-01-15T08:00:00.000000Z",
+        "rate_per_second": pytest.approx(0.04),
+        "seconds_left": pytest.approx(10.0),
+        "done_at": "2027-01-15T08:00:10.000000Z",
+    }
+    assert view["usage"] == {"cpu_seconds": 1.5, "memory_bytes": None}
+    assert view["checkpoint_at"] == "2027-01-15T07:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("state", "changes"),
+    [
+        (State.SUCCEEDED, {}),
+        (State.RUNNING, {"first_progress": 0.6, "first_at": NOW}),  # one word is no speed
+        (State.RUNNING, {"progress": 0.0, "first_progress": 0.0}),
+        (State.RUNNING, {"progress": 0.1}),  # it went back
+    ],
+)
+def test_without_a_speed_nothing_is_foretold(state: State, changes: dict[str, Any]) -> None:
+    progress = shown(state=state, attempt=2, note=NOTE._replace(**changes))["progress"]
+    assert progress["fraction"] == changes.get("progress", 0.6)
+    assert progress["rate_per_second"] is progress["seconds_left"] is progress["done_at"] is None
+
+
+def test_a_crawl_has_no_date_beyond_the_calendar() -> None:
+    note = NOTE._replace(first_progress=0.0, progress=1e-12)
+    progress = shown(state=State.RUNNING, attempt=2, note=note)["progress"]
+    assert progress["seconds_left"] > 1e12 and progress["done_at"] is None
+
+
+def test_what_an_earlier_attempt_said_is_not_the_new_ones_progress() -> None:
+    view = shown(state=State.RUNNING, attempt=3, note=NOTE)
+    assert (view["progress"], view["usage"]) == (None, None)
+    assert view["checkpoint_at"] is not None
+    silent = NOTE._replace(progress=None, cpu_seconds=None)
+    view = shown(state=State.RUNNING, attempt=2, note=silent)
+    assert (view["progress"], view["usage"]) == (None, None)
+
+
+def test_attempts_are_shown_whether_they_left_a_note_or_not() -> None:
+    job = dataclasses.replace(JOB, attempt=3, state=State.RUNNING, worker="w", started_at=NOW)
+    found = attempts_view(job, [NOTE])
+    assert [(one["attempt"], one["progress"] is not None, one["worker"]) for one in found] == [
+        (3, False, "w"),
+        (2, True, None),
+        (1, False, None),
+    ]
+    assert len(attempts_view(dataclasses.replace(job, attempt=1000), [])) == 100
+    assert attempts_view(JOB, []) == []
 
 
 def test_a_task_shows_its_arguments() -> None:

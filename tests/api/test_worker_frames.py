@@ -20,6 +20,8 @@ from fairway.wire.messages import (
     Hello,
     LogPiece,
     Logs,
+    Note,
+    Notes,
     Refusal,
     Result,
     Results,
@@ -36,6 +38,8 @@ HONEST: list[FromWorker] = [
     HandBack([Held(7, 1)]),
     Logs([LogPiece(7, 1, 0, 5, "stdout", "hi\n\x00\x1b[31m")]),
     Logs([LogPiece(7, 1, 1, 5, "notice", "[output beyond 1 MB is dropped]\n")]),
+    Notes([Note(7, 1, 0.5, "half", b'{"row":1}', 1.5, 2**40), Note(7, 2), Note(8, 1, 0.0), Note(8, 1, 1.0)]),
+    Notes([Note(7, 1, 1, "x" * 1000, b'"' + b"x" * 65_534 + b'"')]),
     Goodbye("bye"),
 ]
 
@@ -77,6 +81,13 @@ def test_bytes_are_base64_in_json() -> None:
         Results([Result(1, 1, "retry_after", b"1", 0, -5)]),
         Results([Result(1, 1, "retry_after", b"1", 0, 1e300)]), HandBack([Held(2**63, 1)]),
         Logs([LogPiece(1, 1, -1, 0, "stdout", "")]), Logs([LogPiece(1, 1, 0, -1, "stdout", "")]),
+        Notes([Note(1, 0, 0.5)]), Notes([Note(-1, 1)]), Notes([Note(1, 1, 2.0)]), Notes([Note(1, 1, -0.1)]),
+        Notes([Note(1, 1, float("nan"))]), Notes([Note(1, 1, float("inf"))]),
+        Notes([Note(1, 1, 0.5, "x" * 1001)]),
+        Notes([Note(1, 1, checkpoint=b'"' + b"x" * 65_536 + b'"')]), Notes([Note(1, 1, checkpoint=b"")]),
+        Notes([Note(1, 1, checkpoint=b"{")]), Notes([Note(1, 1, cpu_seconds=-1.0)]),
+        Notes([Note(1, 1, cpu_seconds=float("nan"))]), Notes([Note(1, 1, memory_bytes=-1)]),
+        Notes([Note(1, 1, memory_bytes=2**63)]), Notes([Note(7, 1, 0.5), Note(8, 1, 2.0)]),
         Logs([LogPiece(1, 1, 0, 2**62, "stdout", "")]), Logs([LogPiece(1, 1, 0, 0, "nowhere", "")]),
     ],
 )  # fmt: skip

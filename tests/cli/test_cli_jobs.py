@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairway.cli.progress import progress_line, showing_progress
+from fairway.client.http import Transport
 from tests.cli.stand_in import StandIn, job
 
 ID = job()["id"]
@@ -40,6 +44,52 @@ def test_show_names_the_group_and_the_jobs_it_comes_after(node: StandIn) -> None
     lines = node.run("jobs", "show", ID).stdout.splitlines()
     assert "group     night-7" in lines
     assert f"after     {', '.join(after[:5])} and 2 more, however they end" in lines
+
+
+PROGRESS = {
+    "fraction": 0.4, "text": "half\x1b[2J", "at": "2026-01-01T00:00:02Z", "rate_per_second": 0.012,
+    "seconds_left": 50.0, "done_at": "2026-01-01T00:00:52Z",
+}  # fmt: skip
+
+
+def test_show_says_how_far_a_job_is_and_what_it_used(node: StandIn) -> None:
+    usage = {"cpu_seconds": 1.25, "memory_bytes": 48_400_000}
+    left = {"checkpoint_at": "2026-01-01T00:00:02Z"}
+    node.answer(f"GET /v1/jobs/{ID}", job(state="running", progress=PROGRESS, usage=usage, **left))
+    lines = node.run("jobs", "show", ID).stdout.splitlines()
+    assert "progress    [########------------] 40 %, 1.2 % a second, 50 s left: half\\x1b[2J" in lines
+    assert "used        1.2 s of CPU, 48 MB of memory" in lines
+    assert any(line.startswith("checkpoint  ") and "2026-01-01T00:00:02Z" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "bar"),
+    [
+        (0.0, "[--------------------] 0 %"),
+        (0.999, "[###################-] 100 %"),
+        (1, "[####################] 100 %"),
+    ],
+)
+def test_a_bar_is_as_full_as_the_work(fraction: float, bar: str) -> None:
+    told = {"fraction": fraction, "text": "", "rate_per_second": None, "seconds_left": None}
+    assert progress_line({"progress": told}) == bar
+    assert progress_line({"progress": None}) is None
+
+
+def test_a_bar_moves_on_a_terminal_while_somebody_waits(
+    node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="running", progress=PROGRESS))
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    transport = Transport(node.url, None)
+    with showing_progress(transport, ID):
+        until = time.monotonic() + 20
+        while "50 s left, half\\x1b[2J" not in shown.getvalue() and time.monotonic() < until:
+            time.sleep(0.02)
+    assert "40%" in shown.getvalue() and "50 s left, half\\x1b[2J" in shown.getvalue()
 
 
 def test_show_says_when_a_job_will_start(node: StandIn) -> None:

@@ -222,3 +222,26 @@ def test_the_environment_says_where_the_node_is(peer: Peer, monkeypatch: pytest.
     peer.says(job("queued"))
     assert fairway.App().get(JOB).id == JOB
     assert peer.asked[0].headers["authorization"] == "Bearer secret"
+
+
+def test_progress_is_asked_for_while_the_job_runs(peer: Peer, send: Any) -> None:
+    peer.says(job("queued"), job("running", progress={"fraction": 0.4}), job("running", progress=None))
+    handle = send.submit("a")
+    assert handle.progress == {"fraction": 0.4}
+    assert handle.progress is None
+
+
+def test_inside_a_loop_progress_is_as_last_heard_and_aprogress_asks(peer: Peer, send: Any) -> None:
+    peer.says(
+        job("queued"),
+        job("running", progress={"fraction": 0.4}),
+        job("succeeded", {"ok": True, "value": None}, progress={"fraction": 1.0}),
+    )
+
+    async def ask() -> list[Any]:
+        handle = await send.asubmit("a")
+        asked = [handle.progress, await handle.aprogress(), handle.progress, await handle.aprogress()]
+        return [*asked, await handle.aprogress(), handle.progress]
+
+    assert asyncio.run(ask()) == [None, *[{"fraction": 0.4}] * 2, *[{"fraction": 1.0}] * 3]
+    assert len(peer.asked) == 3

@@ -58,3 +58,23 @@ def die_at_first() -> int:
     if fairway.current().attempt == 1:
         os.kill(os.getpid(), 9)
     return fairway.current().attempt
+
+
+@app.task
+def count_up(total: int, fail_at: int | None = None, wait_at: int | None = None, go: str = "") -> list[int]:
+    """Count to *total* with a checkpoint at each step; go wrong, or wait for a file, when one is reached.
+
+    Returns the steps that this attempt made.
+    """
+    say("start")
+    me = fairway.current()
+    first = (me.resumed or {"step": 0})["step"]
+    for step in range(first, total):
+        me.checkpoint({"step": step})
+        me.progress(step / total, f"step {step}")
+        if step == fail_at and me.attempt == 1:
+            raise RuntimeError("not yet")
+        while step == wait_at and not os.path.exists(go):  # noqa: PTH110
+            time.sleep(0.01)
+    say("end")
+    return list(range(first, total))

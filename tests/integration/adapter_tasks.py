@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -168,3 +169,104 @@ async def block_loop(seconds: float) -> None:
 async def async_pid() -> int:
     """Say in which process this runs."""
     return os.getpid()
+
+
+@app.task
+def tell_progress(times: int) -> None:
+    """Say very often how far this is, the last time that it is done."""
+    for step in range(1, times + 1):
+        context.current().progress(step / times, f"step {step}")
+
+
+@app.task
+def tell_and_wait(path: str) -> None:
+    """Say two things shortly after each other, then be silent until a file is there."""
+    context.current().progress(0.1)
+    context.current().progress(0.2, "later")
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+@app.task
+def go_on() -> Any:
+    """Say where an earlier attempt was, and leave a checkpoint of one's own."""
+    me = context.current()
+    me.checkpoint({"seen": me.resumed, "attempt": me.attempt})
+    return me.resumed
+
+
+@app.task
+def checkpoint_and_die() -> None:
+    """Leave a checkpoint and end the process at once."""
+    context.current().checkpoint([1, 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task
+def checkpoint_in_threads(count: int) -> None:
+    """Leave a checkpoint from each of some threads, one after the other."""
+    for number in range(count):
+        thread = threading.Thread(target=lambda: context.current().checkpoint(number))  # noqa: B023
+        thread.start()
+        thread.join()
+
+
+@app.task
+def checkpoint_wrongly(how: str) -> list[str]:
+    """Try what cannot be a checkpoint, or a progress, and say what came of it."""
+    wrong: dict[str, Callable[[], None]] = {
+        "large": lambda: context.current().checkpoint("x" * 70_000),
+        "object": lambda: context.current().checkpoint(object()),
+        "surrogate": lambda: context.current().checkpoint("\ud800"),
+        "more": lambda: context.current().progress(1.5),
+        "nan": lambda: context.current().progress(math.nan),
+    }
+    try:
+        wrong[how]()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return []
+
+
+@app.task
+def checkpoint_for_ever() -> None:
+    """Do nothing but leave checkpoints, large ones."""
+    number = 0
+    while True:
+        number += 1
+        context.current().checkpoint([number, "x" * 60_000])
+
+
+@app.task
+def checkpoint_in_a_fork() -> list[str]:
+    """Let a fork of this process leave a checkpoint, and say what it met with."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        try:
+            context.current().checkpoint(1)
+        except Exception as error:
+            os.write(writer, type(error).__name__.encode())
+        os._exit(0)
+    os.close(writer)
+    return [os.read(reader, 100).decode()]
+
+
+@app.task
+def use(seconds: float, megabytes: int) -> None:
+    """Use so much CPU and memory."""
+    block = bytearray(megabytes << 20)
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        block[0] ^= 1
+
+
+@app.task
+async def nap_and_tell(times: int) -> Any:
+    """Say how far this is in the loop, leave a checkpoint in a thread, then one in the loop."""
+    me = context.current()
+    for step in range(1, times + 1):
+        me.progress(step / times, f"step {step}")
+        await asyncio.sleep(0)
+    await asyncio.to_thread(lambda: context.current().checkpoint("in a thread"))
+    me.checkpoint({"done": times})
+    return me.resumed

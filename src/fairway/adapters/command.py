@@ -21,7 +21,7 @@ import msgspec
 from fairway import ids
 from fairway.adapter import Reporter
 from fairway.adapters.output import Output
-from fairway.wire.messages import Assignment, Result, Task
+from fairway.wire.messages import Assignment, Note, Result, Task
 from fairway.worker.warden import Ended, Happening, NotSpawned, Process, Warden
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,8 @@ class CommandAdapter:
         if result is None:
             self._reporter.handed_back([execution.key])
         else:
+            if execution.used is not None:
+                self._reporter.noted([execution.used])
             self._reporter.finished([result])
 
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
@@ -130,6 +132,7 @@ class Execution:
         self._output = Output(assignment.job, assignment.attempt, reporter.wrote)
         self._process: Process | None = None
         self._stopped_as: str | None = None
+        self.used: Note | None = None  # over all steps so far
         self._timers: list[asyncio.TimerHandle] = []
 
     async def run(self) -> Result | None:
@@ -209,6 +212,8 @@ class Execution:
                 os.close(fd)
         happening = await ending
         self._process = None
+        if isinstance(happening, Ended) and not happening.guardian_lost:
+            self.used = add_use(self.used or Note(*self.key), happening)
         await self._read_to_the_end()
         return happening
 
@@ -264,6 +269,14 @@ class Execution:
             "signal": signal,
             "traceback": self._output.tail,
         }
+
+
+def add_use(used: Note, step: Ended) -> Note:
+    """Add what a step used: CPU adds up, of memory the most counts."""
+    return used._replace(
+        cpu_seconds=(used.cpu_seconds or 0.0) + step.cpu_seconds,
+        memory_bytes=max(used.memory_bytes or 0, step.most_kilobytes * 1024),
+    )
 
 
 def never_ran(ending: Happening | None) -> bool:

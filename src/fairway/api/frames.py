@@ -23,6 +23,7 @@ from fairway.wire.messages import (
     HandBack,
     Hello,
     Logs,
+    Notes,
     Results,
     ToWorker,
 )
@@ -34,6 +35,8 @@ MOST_ASYNC = 1_000_000
 MOST_TASKS = 10_000
 MOST_NAMES = 200
 MOST_FACTS = 64 * 1024
+MOST_CHECKPOINT = 64 * 1024
+MOST_NOTE = 1000
 KINDS = frozenset({"ok", "error", "permanent", "retry_after", "timeout", "cancelled", "crashed", "stopped"})
 
 STREAMS = frozenset({"stdout", "stderr", "notice"})
@@ -131,12 +134,12 @@ def _check_results(results: Iterable[Any]) -> None:
             _check_json(result.body)
 
 
-def _check_json(body: bytes) -> None:
+def _check_json(body: bytes, what: str = "the body of a result") -> None:
     """It will be passed on as it is, so it must be whole."""
     try:
         msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        raise BadFrame("the body of a result is not JSON") from None
+        raise BadFrame(f"{what} is not JSON") from None
 
 
 def _check_logs(logs: Logs) -> None:
@@ -146,6 +149,27 @@ def _check_logs(logs: Logs) -> None:
         _check_range(piece.at, 0, LATEST, "at")
         if piece.stream not in STREAMS:
             raise BadFrame("the stream of a log piece is stdout, stderr or notice")
+
+
+def _check_notes(notes: Notes) -> None:
+    for note in notes.notes:
+        _check_attempt(note.job, note.attempt)
+        if note.progress is not None and not 0 <= note.progress <= 1:
+            raise BadFrame("progress must be between 0 and 1", field="progress")
+        if len(note.text) > MOST_NOTE:
+            raise BadFrame(f"the text of a note has more than {MOST_NOTE} characters", field="text")
+        if note.cpu_seconds is not None and not 0 <= note.cpu_seconds < math.inf:
+            raise BadFrame("cpu_seconds must be finite and not negative", field="cpu_seconds")
+        if note.memory_bytes is not None:
+            _check_range(note.memory_bytes, 0, MOST_JOB, "memory_bytes")
+        if note.checkpoint is not None:
+            _check_checkpoint(note.checkpoint)
+
+
+def _check_checkpoint(checkpoint: bytes) -> None:
+    if len(checkpoint) > MOST_CHECKPOINT:
+        raise BadFrame(f"a checkpoint is larger than {MOST_CHECKPOINT} bytes", field="checkpoint")
+    _check_json(checkpoint, "a checkpoint")
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
@@ -177,6 +201,7 @@ _checks: dict[type, Callable[[Any], None]] = {
     Results: _check_results_frame,
     HandBack: _check_hand_back,
     Logs: _check_logs,
+    Notes: _check_notes,
 }
 _from_binary = msgspec.msgpack.Decoder(FromWorker).decode
 _from_text = msgspec.json.Decoder(FromWorker).decode

@@ -24,8 +24,9 @@ from fairway.names import (
     check_worker,
     check_workers,
 )
+from fairway.noted_views import attempts_view
 from fairway.query import parse
-from fairway.shapes import Job, Jobs
+from fairway.shapes import Attempts, Job, Jobs
 from fairway.spec import (
     Count,
     Deadline,
@@ -114,9 +115,12 @@ async def list_jobs(call: Call) -> Answer:
         passed = await may_pass_on(call.desk, call.question)
         if passed is not None:
             return passed
-    standings = await call.desk.standing(page.jobs)
+    standings, notes = await call.desk.standing(page.jobs), await call.desk.notes(page.jobs)
     now = _now()
-    shown = [job_view(job, now, standing) for job, standing in zip(page.jobs, standings, strict=True)]
+    shown = [
+        job_view(job, now, standing, notes.get(job.id))
+        for job, standing in zip(page.jobs, standings, strict=True)
+    ]
     return answer_json({"jobs": shown, "next": page.next, "total": page.total})
 
 
@@ -136,6 +140,13 @@ async def show_job(call: Call) -> Answer:
     if passed is not None:
         return passed
     return await _shown(call, await call.desk.wait_job(job_id, seconds))
+
+
+async def show_attempts(call: Call) -> Answer:
+    """Show what is known of a job's attempts."""
+    job = await call.desk.get_job(find_job_id(call))
+    notes = await call.desk.attempt_notes(job.id) if job.attempt else []
+    return answer_json({"attempts": attempts_view(job, notes)})
 
 
 async def edit_job(call: Call) -> Answer:
@@ -220,7 +231,8 @@ async def _looked_up(call: Call, job: StoredJob) -> Answer:
 
 async def _shown(call: Call, job: StoredJob) -> Answer:
     [standing] = await call.desk.standing([job])
-    return answer_json(job_view(job, _now(), standing))
+    notes = await call.desk.notes([job])
+    return answer_json(job_view(job, _now(), standing, notes.get(job.id)))
 
 
 def _now() -> int:
@@ -232,6 +244,10 @@ OPERATIONS = [
     Operation(
         "GET", "/v1/jobs/{id}", show_job, "Show a job; with wait, when it ended or the time is over",
         answer=Job, query=ShowQuery, errors=(404,),
+    ),
+    Operation(
+        "GET", "/v1/jobs/{id}/attempts", show_attempts, "Show what is known of a job's attempts",
+        answer=Attempts, errors=(404,),
     ),
     Operation(
         "PATCH", "/v1/jobs/{id}", edit_job, "Change a job that waits",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairway.cli.moments import between, exact, relative, show_seconds
+from fairway.cli.progress import progress_line, usage_line
 
 Job = Mapping[str, Any]
 
@@ -85,6 +86,9 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("worker", job.get("worker")),
         ("pinned to", job.get("pinned_to")),
         ("kept from", ", ".join(job.get("away") or ())),
+        ("progress", progress_line(job)),
+        ("used", usage_line(job)),
+        ("checkpoint", exact(job.get("checkpoint_at"))),
         ("created", exact(job.get("created_at"))),
         ("due", exact(job.get("run_at")) if job["state"] == "scheduled" else None),
         ("deadline", exact(job.get("deadline"))),

@@ -12,6 +12,7 @@ import click
 from fairway.cli.calling import part
 from fairway.cli.describing import ENDED
 from fairway.cli.output import clean
+from fairway.cli.progress import showing_progress
 from fairway.cli.reasons import leaving_alone, telling_why
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def wait_for(transport: Transport, jobs: Iterable[str], timeout: float | None) -
     is_one = len(left) == 1
     with leaving_alone(left):
         while left:
-            with telling_why(transport, left[0], name="" if is_one else left[0]):
+            name = "" if is_one else left[0]
+            with telling_why(transport, left[0], name=name), showing_progress(transport, left[0]):
                 ended.append(wait_for_one(transport, left[0], deadline))
             del left[0]
     return ended

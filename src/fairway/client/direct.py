@@ -131,8 +131,10 @@ class DirectChannel:
             await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
             pause = min(pause * 1.5, LAST_LOOK)
             found = await self._find(job)
+        notes = await _patiently(partial((await self._opened()).find_notes, [found.id]))
         # Through JSON once: the view passes payload and value on as raw JSON.
-        view: Job = msgspec.json.decode(msgspec.json.encode(job_view(found, _now())))
+        shown_as = job_view(found, _now(), note=notes.get(found.id))
+        view: Job = msgspec.json.decode(msgspec.json.encode(shown_as))
         return view
 
     async def _find(self, job: str) -> StoredJob:

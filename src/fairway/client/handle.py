@@ -39,6 +39,22 @@ class Handle(Generic[R]):
         return found
 
     @property
+    def progress(self) -> dict[str, Any] | None:
+        """How far the last attempt said it is (`fraction`, `text`, `done_at`...), None if it said nothing.
+
+        Inside an event loop, where asking would block: as last heard; `await handle.aprogress()` asks.
+        """
+        found: dict[str, Any] | None = self._current().get("progress")
+        return found
+
+    async def aprogress(self) -> dict[str, Any] | None:
+        """Ask how far the job is without blocking the event loop."""
+        if self._job["state"] not in _ended:
+            await self.arefresh()
+        found: dict[str, Any] | None = self._job.get("progress")
+        return found
+
+    @property
     def details(self) -> Job:
         """All that was last heard of the job, as `GET /v1/jobs/{id}` shows it."""
         return dict(self._job)

@@ -67,6 +67,7 @@ from fairway.store import (
     ScheduleRow,
     Store,
     StoredJob,
+    StoredNote,
     Submission,
 )
 
@@ -200,6 +201,21 @@ class NodeDesk:
             return await _ask_leader(engine.look(lambda world: [_standing(world, job) for job in jobs]))
         except WorldError:  # the leader has just ended, or cannot speak for the store: jobs are shown without
             return [None] * len(jobs)
+
+    async def notes(self, jobs: Sequence[StoredJob]) -> dict[int, StoredNote]:
+        begun = [job.id for job in jobs if job.attempt > 0]
+        if not begun:
+            return {}
+        await self._write_notes()
+        return await self.store.find_notes(begun)
+
+    async def attempt_notes(self, job: int) -> list[StoredNote]:
+        await self._write_notes()
+        return await self.store.attempt_notes(job)
+
+    async def _write_notes(self) -> None:
+        if self._node.engine is not None:
+            await self._node.engine.notebook.flush()
 
     async def cancel(self, job: int, force: bool = False) -> StoredJob:
         def make(found: StoredJob) -> Callable[[Any], happened.CoreEvent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fairway.core.defaults import in_force
 from fairway.core.model import DEFAULT_RULES
@@ -11,9 +11,17 @@ from fairway.core.world import World
 from fairway.node.ports import Port
 from fairway.wire import messages as wire
 
+#: Checkpoints in one message, far below the bound of a frame.
+MOST_CHECKPOINT_BYTES = 4 * 1024 * 1024
+
 
 def send_begins(
-    ports: Mapping[str, Port], world: World, begun: Sequence[Begun], bundles: Mapping[int, int], term: int
+    ports: Mapping[str, Port],
+    world: World,
+    begun: Sequence[Begun],
+    bundles: Mapping[int, int],
+    term: int,
+    checkpoints: Mapping[int, bytes] | None = None,
 ) -> None:
     """Send committed begins, one message a worker. Without a connection they wait for its next hello."""
     by_worker: dict[str, list[wire.Assignment]] = {}
@@ -27,6 +35,8 @@ def send_begins(
             job, attempt, shape.adapter, shape.task, payload, timeout, live.queue.path,
             bundles.get(job, 0), generation, live.kill,
         )  # fmt: skip
+        if checkpoints and job in checkpoints:
+            assignment = assignment._replace(checkpoint=checkpoints[job])
         assignments = by_worker.get(live.incarnation)
         if assignments is None:
             by_worker[live.incarnation] = [assignment]
@@ -35,7 +45,8 @@ def send_begins(
     for incarnation, assignments in by_worker.items():
         port = ports.get(incarnation)
         if port is not None:
-            port.send(wire.Begin(term, assignments))
+            for some in in_parts(assignments) if checkpoints else (assignments,):
+                port.send(wire.Begin(term, some))
 
 
 def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
@@ -56,3 +67,16 @@ def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
         port = ports.get(incarnation)
         if port is not None:
             port.close()
+
+
+def in_parts(assignments: Sequence[wire.Assignment]) -> Iterator[list[wire.Assignment]]:
+    """Cut begins into messages, so that their checkpoints fit."""
+    part: list[wire.Assignment] = []
+    size = 0
+    for assignment in assignments:
+        size += len(assignment.checkpoint or b"")
+        if part and size > MOST_CHECKPOINT_BYTES:
+            yield part
+            part, size = [], len(assignment.checkpoint or b"")
+        part.append(assignment)
+    yield part

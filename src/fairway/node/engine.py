@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from fairway.clock import moment
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Timers, shape_of, with_pins
-from fairway.core.plan import News, Plan, Reply
+from fairway.core.plan import Begun, News, Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
 from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
@@ -36,7 +36,9 @@ from fairway.node.dispatch import send_begins, send_rest
 from fairway.node.feed import Feed
 from fairway.node.inbox import Inbox, Submit
 from fairway.node.logbook import Logbook
+from fairway.node.notebook import Notebook
 from fairway.node.ports import Hosting, Port
+from fairway.node.progress_news import ProgressNews
 from fairway.node.work import Work
 from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission, Taken, WaitingPage
 
@@ -68,6 +70,8 @@ class Engine:
         self._resolutions: dict[int, list[asyncio.Future[bool]]] = {}
         self._promises: set[asyncio.Future[Any]] = set()  # every answer that somebody waits for
         self._logbook = Logbook(store)
+        self._progress = ProgressNews(self.core.world, self.note)
+        self.notebook = Notebook(store, self._progress.add)
         self._stopping = False
         self._over: FairwayError | None = None
         self._stepping = False
@@ -129,7 +133,7 @@ class Engine:
 
     def open_port(self) -> Port:
         """Make a port for a worker that connected."""
-        return Port(self._hosting, self._inbox, self.ports, self._logbook.keep)
+        return Port(self._hosting, self._inbox, self.ports, self._logbook.keep, self.notebook.keep)
 
     def bury(self, incarnation: str) -> None:
         """A worker is dead for sure."""
@@ -148,6 +152,8 @@ class Engine:
                 helpers = [
                     tasks.create_task(self._listen()),
                     tasks.create_task(self._logbook.write_forever()),
+                    tasks.create_task(self.notebook.write_forever()),
+                    tasks.create_task(self._progress.tell_forever()),
                 ]
                 try:
                     await self._lead()
@@ -159,6 +165,7 @@ class Engine:
             raise
         self._give_up(None)
         await self._logbook.flush()
+        await self.notebook.flush()
 
     async def recover(self) -> None:
         """Rebuild the core from the store: settings, running attempts; the backlog follows while leading."""
@@ -253,7 +260,7 @@ class Engine:
         if receipt is None:
             self._act_without_commit(work.plan)
         else:
-            self._act(work.plan, receipt, work.submits)
+            self._act(work.plan, receipt, work.submits, await self._find_checkpoints(receipt.begun))
             self._tell(work.plan, receipt, work.submits)
             if receipt.redrawn:
                 # The id of a new job was another's already: the core takes one for the other. Build it anew.
@@ -279,7 +286,9 @@ class Engine:
                 await asyncio.sleep(0.05 * 4**attempt)
         raise StoreUnavailable("unreachable")
 
-    def _act(self, plan: Plan, receipt: Receipt, submits: Sequence[Submit]) -> None:
+    def _act(
+        self, plan: Plan, receipt: Receipt, submits: Sequence[Submit], checkpoints: Mapping[int, bytes]
+    ) -> None:
         now = moment()
         if receipt.redrawn:
             return
@@ -288,7 +297,9 @@ class Engine:
             self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
         if receipt.begun:
             self.core.absorb(happened.Started(receipt.begun), now)
-            send_begins(self.ports, self.core.world, receipt.begun, plan.bundles, self.reign.term)
+            send_begins(
+                self.ports, self.core.world, receipt.begun, plan.bundles, self.reign.term, checkpoints
+            )
         for job in receipt.revived:
             self.core.absorb(happened.Revived(arrival_of_stored(job)), now)
         for job in receipt.resolved:  # heard behind what is taken in next: see `_find_endings`
@@ -386,7 +397,23 @@ class Engine:
         for resend in plan.resends:
             begun = await self._store.begun_again(resend.jobs)
             self.core.absorb(happened.Started(begun), moment())  # its lease starts anew as well
-            send_begins(self.ports, self.core.world, begun, {}, self.reign.term)
+            checkpoints = await self._find_checkpoints(begun)
+            send_begins(self.ports, self.core.world, begun, {}, self.reign.term, checkpoints)
+
+    async def _find_checkpoints(self, begun: Sequence[Begun]) -> Mapping[int, bytes]:
+        """Read where attempts go on that earlier ones began. First attempts, nearly all, need no look."""
+        again = [one[0] for one in begun if one[1] > 1]
+        if not again:
+            return {}
+        await self.notebook.flush()
+        for tries_left in reversed(range(COMMIT_TRIES)):
+            try:
+                return await self._store.checkpoints(again)
+            except (StoreUnavailable, Busy):
+                if not tries_left:  # begun all the same: the next leader finds them, and sends them with it
+                    raise
+                await asyncio.sleep(0.1)
+        raise StoreUnavailable("unreachable")
 
     # --- promises ----------------------------------------------------------------------------------
     def _promise(self) -> asyncio.Future[Any]:

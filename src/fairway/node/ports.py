@@ -19,7 +19,7 @@ from fairway.core import events as happened
 from fairway.core.model import TaskInfo, WorkerSpec
 from fairway.errors import InvalidRequest
 from fairway.node.inbox import Inbox
-from fairway.store import LogLine
+from fairway.store import LogLine, NoteRow
 from fairway.wire import messages as wire
 
 #: Messages waiting for one worker; a worker that does not read loses its connection, not our memory.
@@ -54,11 +54,13 @@ class Port:
         inbox: Inbox,
         ports: dict[str, Port],
         keep_log: Callable[[list[LogLine]], None],
+        keep_notes: Callable[[list[NoteRow]], None],
     ) -> None:
         self._hosting = hosting
         self._inbox = inbox
         self._ports = ports
         self._keep_log = keep_log
+        self._keep_notes = keep_notes
         self._waiting: list[wire.ToWorker] = []
         self._filled = asyncio.Event()
         self._open = True
@@ -84,6 +86,8 @@ class Port:
                 )
             case wire.Logs(pieces):
                 self._keep_log([LogLine(*piece) for piece in pieces])
+            case wire.Notes(notes):
+                self._keep_notes([self._row(note) for note in notes])
             case wire.Draining():
                 self._inbox.put(happened.Drained(self.incarnation))
             case wire.Goodbye():
@@ -139,6 +143,13 @@ class Port:
             happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
             len(hello.results) + 1,
         )
+
+    def _row(self, note: wire.Note) -> NoteRow:
+        text = note.text.replace("\0", "\ufffd")  # not every database keeps a NUL
+        return NoteRow(
+            note.job, note.attempt, self.incarnation, note.progress, text, note.checkpoint,
+            note.cpu_seconds, note.memory_bytes,
+        )  # fmt: skip
 
     def _beat(self, beat: wire.Beat) -> None:
         self._inbox.put(

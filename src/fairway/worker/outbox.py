@@ -32,7 +32,8 @@ class Outbox:
         self.handed_back: dict[Key, Held] = {}  # unacknowledged
         self._new_results: list[Result] = []
         self._new_hand_backs: list[Held] = []
-        self._notes: dict[Key, Note] = {}  # the newest of each attempt
+        self._notes: dict[Key, Note] = {}  # the newest of each attempt, to be sent
+        self._noted: dict[Key, Note] = {}  # what was sent; a new connection hears it again
         self._logs: deque[LogPiece] = deque()
         self._log_bytes = 0
 
@@ -67,13 +68,20 @@ class Outbox:
     def add_notes(self, notes: Iterable[Note]) -> None:
         """Tell what attempts say of themselves; of each only the newest is kept until it is sent."""
         for note in notes:
-            before = self._notes.get(note[:2])
-            self._notes[note[:2]] = note if before is None else merge(before, note)
+            for known in (self._notes, self._noted):
+                before = known.get(note[:2])
+                known[note[:2]] = note if before is None else merge(before, note)
+        while len(self._noted) > MOST_UNACKNOWLEDGED:
+            del self._noted[next(iter(self._noted))]
         self.wake.set()
 
     def acknowledge(self, attempts: Iterable[Key]) -> None:
         """Forget what the node has taken."""
         results, handed_back = self.results, self.handed_back
+        if self._noted:
+            attempts = list(attempts)
+            for key in attempts:
+                self._noted.pop(key, None)
         for key in attempts:
             if results.pop(key, None) is None:
                 handed_back.pop(key, None)
@@ -83,6 +91,7 @@ class Outbox:
         first = next(split(list(self.results.values())), [])
         self._new_results = list(self.results.values())[len(first) :]
         self._new_hand_backs = list(self.handed_back.values())
+        self._notes = dict(self._noted)  # what the last node heard it may not have kept
         self.wake.set()
         return first
 

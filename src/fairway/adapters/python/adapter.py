@@ -19,7 +19,7 @@ from fairway.adapter import Reporter
 from fairway.adapters.python.async_link import AsyncLink
 from fairway.adapters.python.link import CannotImport, Key, Link
 from fairway.adapters.python.sync_link import SyncLink
-from fairway.wire.messages import Assignment, Result, Task
+from fairway.wire.messages import Assignment, Note, Result, Task
 from fairway.worker.warden import Warden
 
 log = logging.getLogger(__name__)
@@ -144,6 +144,12 @@ class PythonAdapter:
             self._reporter.finished(known)
         if not self._where:
             self._emptied.set()
+
+    def take_notes(self, notes: Sequence[Note]) -> None:
+        """Pass on what attempts say of themselves that have not ended."""
+        known = [note for note in notes if note[:2] in self._where]
+        if known:
+            self._reporter.noted(known)
 
     def give_back(self, keys: Sequence[Key]) -> None:
         """Hand back attempts that will not run here."""

@@ -24,6 +24,7 @@ from fairway.adapters.python.judge import (
     judge_missing,
     judge_value,
 )
+from fairway.adapters.python.notes import Notes
 from fairway.wire.messages import Assignment, Result
 
 Key = tuple[int, int]
@@ -40,7 +41,9 @@ class AsyncChild:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(list[Assignment])
         self._transport: asyncio.WriteTransport
+        self._loop: asyncio.AbstractEventLoop
         self._gone = asyncio.Event()
+        self._notes = Notes(self._send_notes_soon, self._send_notes_at_once)
 
     async def serve(self, data: socket.socket, control: socket.socket) -> None:
         """Run jobs until the agent is gone."""
@@ -51,7 +54,8 @@ class AsyncChild:
         transport, _ = await loop.create_unix_connection(
             lambda: Listener(self._take, self._gone.set), sock=data
         )
-        self._transport = transport
+        self._transport, self._loop = transport, loop
+        context.speaker = self._notes
         await self._gone.wait()
 
     def _take(self, kind: bytes, body: bytes) -> None:
@@ -115,8 +119,29 @@ class AsyncChild:
         self._results.append(result)
 
     def _flush(self) -> None:
+        if self._notes.are_waiting:
+            self._send_notes()
         results, self._results = self._results, []
         self._transport.write(frames.pack(frames.RESULTS, self._encoder.encode(results)))
+
+    # --- notes --------------------------------------------------------------------------------------
+    def _send_notes(self) -> None:
+        if notes := self._notes.take():
+            self._transport.write(frames.pack(frames.NOTES, self._encoder.encode(notes)))
+
+    def _send_notes_soon(self) -> None:
+        """In the thread of the notes: only the loop may write."""
+        try:
+            self._loop.call_soon_threadsafe(self._send_notes)
+        except RuntimeError:  # it is closed: the agent is gone
+            raise OSError("nobody listens any more") from None
+
+    def _send_notes_at_once(self) -> bool:
+        """Send, if this is the loop's thread; another one waits only until the loop knows of it."""
+        if asyncio._get_running_loop() is not self._loop:
+            return False
+        self._send_notes()
+        return True
 
 
 class Listener(asyncio.Protocol):

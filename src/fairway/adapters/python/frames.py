@@ -1,7 +1,8 @@
 """Frames between the adapter and its children: four bytes of length, one byte of kind, msgpack.
 
 To a child: JOBS (a list of assignments), ASK, STOP and FLUSH on the control socket. From a child: READY
-(its tasks), FAILED (why it cannot work), RESULTS, and LAST: the results that end a bundle.
+(its tasks), FAILED (why it cannot work), RESULTS, LAST: the results that end a bundle, and NOTES: what
+attempts say of themselves, always before their results.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import struct
 from collections.abc import Iterator
 
 JOBS, ASK, STOP, FLUSH = b"j", b"a", b"s", b"f"
-READY, FAILED, RESULTS, LAST = b"y", b"x", b"r", b"e"
+READY, FAILED, RESULTS, LAST, NOTES = b"y", b"x", b"r", b"e", b"n"
 MOST_BYTES = 1 << 30
 
 

@@ -20,7 +20,7 @@ import msgspec
 from fairway.adapters.command import name_signal
 from fairway.adapters.python import child, frames
 from fairway.adapters.python.page import NONE_YET, Page, make_page
-from fairway.wire.messages import Assignment, Result, Task
+from fairway.wire.messages import Assignment, Note, Result, Task
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Warden
 
 Key = tuple[int, int]
@@ -31,6 +31,7 @@ ASK_SECONDS = 0.25
 LAST_WORDS_SECONDS = 0.2
 
 _results = msgspec.msgpack.Decoder(list[Result])
+_notes = msgspec.msgpack.Decoder(list[Note])
 _tasks = msgspec.msgpack.Decoder(list[Task])
 _encoder = msgspec.msgpack.Encoder()
 
@@ -40,6 +41,9 @@ class Owner(Protocol):
 
     def take_results(self, results: Sequence[Result]) -> None:
         """These came from a child, or are said in its place."""
+
+    def take_notes(self, notes: Sequence[Note]) -> None:
+        """These attempts said something of themselves."""
 
     def give_back(self, keys: Sequence[Key]) -> None:
         """These will not run here."""
@@ -155,6 +159,8 @@ class Link(asyncio.Protocol):
                 self.became_ready()
             elif kind == frames.FAILED:
                 self.failure = body.decode(errors="replace")
+            elif kind == frames.NOTES:
+                self.owner.take_notes(_notes.decode(body))
             else:
                 self.owner.take_results(self.took_results(_results.decode(body)))
                 if kind == frames.LAST:
@@ -199,6 +205,11 @@ class Link(asyncio.Protocol):
             self.guardian_lost, self.lease_over = self._ending.guardian_lost, self._ending.lease_over
         self.has_ended(was_ready, describe_ending(self._ending))
         self.page.release()  # with it goes a descriptor, which must not wait for the garbage collector
+
+    @property
+    def most_bytes(self) -> int:
+        """The most memory the process had, once it has ended."""
+        return self._ending.most_kilobytes * 1024 if isinstance(self._ending, Ended) else 0
 
     # --- what the two kinds do differently ------------------------------------------------------------
     def became_ready(self) -> None:

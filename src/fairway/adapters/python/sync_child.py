@@ -34,10 +34,14 @@ from fairway.adapters.python.judge import (
     text_of,
     trace_of,
 )
+from fairway.adapters.python.notes import Notes
 from fairway.adapters.python.page import ALLOWED, INDEX, STARTED, Page
-from fairway.wire.messages import Assignment, Result
+from fairway.adapters.python.usage import Meter
+from fairway.wire.messages import Assignment, Note, Result
 
 FLUSH_NANOSECONDS = 5_000_000
+#: What an attempt used is worth a word from here on.
+MEASURE_SECONDS = 0.005
 STOP_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 
 Key = tuple[int, int]
@@ -58,16 +62,22 @@ class SyncChild:
         self._stop_kind = ""
         self._stop_sent: Key | None = None
         self._main = threading.get_ident()
+        self._notes, self._used = Notes(self._send_notes), list[Note]()
+        self._meter = Meter()
 
     def serve(self, control: socket.socket, page: Page) -> None:
         """Run bundles until the agent is gone."""
         signal.signal(STOP_SIGNAL, self._on_stop_signal)
+        context.speaker = self._notes
         threading.Thread(target=self._listen, args=(control,), daemon=True, name="fairway-control").start()
         while (frame := frames.read_frame(self._data)) is not None:
             self._run_bundle(self._decoder.decode(frame[1]), page)
 
     def _run_bundle(self, jobs: list[Assignment], page: Page) -> None:
         results = self._results
+        alone = len(jobs) == 1  # only then it is worth while to measure it
+        if alone:
+            self._meter.start()
         self._flushed = monotonic_ns()
         for index, job in enumerate(jobs):
             page[INDEX] = index
@@ -75,6 +85,8 @@ class SyncChild:
             if index >= page[ALLOWED]:
                 break
             results.append(self._run(job, started))
+            if alone and results[-1].seconds > MEASURE_SECONDS:
+                self._used.append(self._meter.stop(job.job, job.attempt))
             if started - self._flushed > FLUSH_NANOSECONDS:
                 self.flush(frames.RESULTS)
         else:
@@ -117,14 +129,27 @@ class SyncChild:
         return judge_value(task, value)
 
     def flush(self, kind: bytes) -> None:
-        """Send the results there are; LAST is sent even without any."""
+        """Send the results there are, notes first; LAST is sent even without any."""
         with self._sending:
+            if self._used or self._notes.are_waiting:
+                self._write_notes()
             count = len(self._results)
             if count or kind is frames.LAST:
                 body = self._encoder.encode(self._results[:count])
                 del self._results[:count]
                 self._data.sendall(frames.pack(kind, body))
             self._flushed = monotonic_ns()
+
+    def _send_notes(self) -> None:
+        with self._sending:
+            self._write_notes()
+
+    def _write_notes(self) -> None:
+        notes = self._notes.take()
+        while self._used:  # one by one: the main thread may add to it just now
+            notes.append(self._used.pop())
+        if notes:
+            self._data.sendall(frames.pack(frames.NOTES, self._encoder.encode(notes)))
 
     # --- stopping -----------------------------------------------------------------------------------
     def _listen(self, control: socket.socket) -> None:

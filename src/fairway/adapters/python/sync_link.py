@@ -16,7 +16,7 @@ from fairway.adapters.python import frames
 from fairway.adapters.python.judge import describe
 from fairway.adapters.python.link import Key, Link, new_page
 from fairway.adapters.python.page import ALLOWED, INDEX, NONE_YET, STARTED
-from fairway.wire.messages import Assignment, Result
+from fairway.wire.messages import Assignment, Note, Result
 
 TICK_SECONDS = 0.025
 PATIENCE_SECONDS = 0.1
@@ -178,6 +178,8 @@ class SyncLink(Link):
         if len(run.keys) == 1 and index >= 0:
             index = 0  # whether it had finished nobody knows: it may be one that must not start twice
         charged = run.keys[index] if 0 <= index < run.bound else None
+        if charged is not None and run.sent and (peak := self.most_bytes):
+            self.owner.take_notes([Note(*charged, memory_bytes=peak)])
         left = [key for key in run.keys if self.owner.holds(key)]
         self.owner.give_back([key for key in left if key != charged and key not in self._stopped_as])
         for key in left:

@@ -21,6 +21,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NoteRow,
     NumberedChange,
     NumberedEvent,
     Page,
@@ -28,13 +29,14 @@ from fairway.store import (
     ScheduleChange,
     ScheduleRow,
     StoredJob,
+    StoredNote,
     Submission,
     Taken,
     WaitingPage,
 )
 from fairway.stores.backlog import page_of
+from fairway.stores.memory import noting, writing
 from fairway.stores.memory import search as searching
-from fairway.stores.memory import writing
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
 from fairway.stores.memory.tidying import ended_between, forget_ended, tidy
 from fairway.stores.paging import MOST_COUNTED
@@ -252,6 +254,15 @@ class MemoryStore:
         wanted = lines[-1].attempt if attempt is None and lines else attempt
         return [line for line in lines if line.attempt == wanted and line.number > after][:most]
 
+    async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
+        noting.save(self.tables, notes, now)
+
+    async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:
+        return {job: note for job in jobs if (note := noting.find_last(self.tables, job)) is not None}
+
+    async def attempt_notes(self, job: int, most: int = 100) -> list[StoredNote]:
+        return noting.of_job(self.tables, job)[:most]
+
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
         return self.apply_elect(seen_term, holder, name, url, now)
@@ -305,6 +316,9 @@ class MemoryStore:
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return self.read_begun(jobs)
+
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        return {job: self.tables.checkpoints[job][1] for job in jobs if job in self.tables.checkpoints}
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         return self.apply_tidy(now, keep_ended_seconds, most)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of, with_pins
 from fairway.core.plan import Begun, News, QueueChange
-from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob
+from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob, StoredNote
 
 
 class Claim(NamedTuple):
@@ -42,6 +42,8 @@ class Tables:
     nodes: dict[str, NodeRow] = field(default_factory=dict)
     log: dict[tuple[int, int, int], LogLine] = field(default_factory=dict)
     schedules: dict[str, ScheduleRow] = field(default_factory=dict)
+    notes: dict[tuple[int, int], StoredNote] = field(default_factory=dict)
+    checkpoints: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # attempt, JSON: one a job
 
 
 class Draft:
@@ -57,6 +59,7 @@ class Draft:
         self.queues = dict(tables.queues)
         self.changes: list[QueueChange] = []
         self.events: list[News] = []
+        self.anew: list[int] = []  # jobs that go on from no checkpoint any more
 
     def find(self, job: int) -> StoredJob | None:
         """Return a copy of the job that may be changed, or None."""
@@ -105,6 +108,8 @@ class Draft:
         tables.jobs.update(self.changed)
         tables.claims, tables.requests, tables.queues = self.claims, self.requests, self.queues
         tables.arrivals, tables.arrivals_given = self.arrivals, self.arrivals_given
+        for job in self.anew:
+            tables.checkpoints.pop(job, None)
         for change in self.changes:
             tables.changes_given += 1
             tables.changes[tables.changes_given] = change

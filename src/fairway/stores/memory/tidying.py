@@ -22,6 +22,7 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
     jobs = [job.id for job in tables.jobs.values() if is_ended(job) and (job.ended_at or 0) < before]
     jobs.sort(key=lambda job: tables.jobs[job].ended_at or 0)
     lines = [key for key in tables.log if key[0] in set(jobs[:most])]
+    _forget_notes(tables, set(jobs[:most]))
     requests = [key for key, row in tables.requests.items() if row[2] <= now - REQUEST_SECONDS * MICRO]
     events = [number for number, (at, _) in tables.events.items() if at < now - EVENT_SECONDS * MICRO]
     nodes = [key for key, node in tables.nodes.items() if node.seen_at < now - NODE_SECONDS * MICRO]
@@ -38,6 +39,7 @@ def forget_ended(tables: Tables, queues: Collection[str], since: int, until: int
     jobs = [job.id for job in ended_between(tables, since, until) if job.queue in queues][:most]
     gone = set(jobs)
     _forget(tables.log, [key for key in tables.log if key[0] in gone])
+    _forget_notes(tables, gone)
     return _forget(tables.jobs, jobs)
 
 
@@ -64,6 +66,11 @@ def _idle_arrivals(tables: Tables) -> list[int]:
     """Return arrivals of jobs that ended before a leader took them in."""
     live = {job.id for job in tables.jobs.values() if not is_ended(job)}
     return [number for number, (job, _) in tables.arrivals.items() if job not in live]
+
+
+def _forget_notes(tables: Tables, jobs: set[int]) -> None:
+    _forget(tables.notes, [key for key in tables.notes if key[0] in jobs])
+    _forget(tables.checkpoints, [job for job in tables.checkpoints if job in jobs])
 
 
 def _forget(table: dict[Any, Any], keys: list[Any]) -> int:

@@ -266,6 +266,7 @@ def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
     job.incarnation = job.worker = job.started_at = job.ended_at = job.outcome = None
     if job.extras is not None:
         job.extras = replace(job.extras, deadline=None)
+    draft.anew.append(job.id)
     return shown(job, now)
 
 

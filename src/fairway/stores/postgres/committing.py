@@ -249,6 +249,7 @@ async def _revive(connection: Connection, sql: Sql, revives: Sequence[Revive], n
         until = until_of(created_at, extras_from(extras))
         if unique is None or await _claim(connection, sql, queue, unique, revive.job, until, now):
             await connection.execute(sql["revive_job"], *revive)
+            await connection.execute(sql["drop_checkpoints"], revive.job)
             revived.append(revive.job)
     return await _find(connection, sql, revived)
 

@@ -698,6 +698,71 @@ SELECT job, attempt, number, at, stream, text
  ORDER BY number
  LIMIT $4::bigint
 
+-- name: save_notes
+-- Fenced: only of a job's last attempt, under its incarnation. It may just have ended.
+WITH told AS (
+  SELECT *
+    FROM unnest(
+           $1::bigint[], $2::integer[], $3::text[], $4::double precision[], $5::text[], $6::bytea[],
+           $7::double precision[], $8::bigint[]
+         ) AS one (job, attempt, incarnation, progress, text, checkpoint, cpu_seconds, memory_bytes)
+), own AS (
+  SELECT told.* FROM told JOIN fairway.job AS j ON j.id = told.job
+   WHERE j.attempt = told.attempt AND j.incarnation = told.incarnation
+  UNION ALL
+  SELECT told.* FROM told JOIN fairway.ended AS e ON e.id = told.job
+   WHERE e.attempt = told.attempt AND e.incarnation = told.incarnation
+), older AS (
+  UPDATE fairway.note AS n
+     SET checkpoint = NULL
+    FROM own
+   WHERE own.checkpoint IS NOT NULL AND n.job = own.job AND n.attempt < own.attempt AND n.checkpoint IS NOT NULL
+)
+INSERT INTO fairway.note AS n (
+  job, attempt, progress, text, checkpoint, cpu_seconds, memory_bytes, at, first_progress, first_at, progress_at,
+  checkpoint_at
+)
+SELECT job, attempt, progress, text, checkpoint, cpu_seconds, memory_bytes, $9::bigint, progress,
+       CASE WHEN progress IS NOT NULL THEN $9::bigint END, CASE WHEN progress IS NOT NULL THEN $9::bigint END,
+       CASE WHEN checkpoint IS NOT NULL THEN $9::bigint END
+  FROM own
+ON CONFLICT (job, attempt) DO UPDATE
+   SET progress = coalesce(excluded.progress, n.progress),
+       text = CASE WHEN excluded.progress IS NULL THEN n.text ELSE excluded.text END,
+       checkpoint = coalesce(excluded.checkpoint, n.checkpoint),
+       cpu_seconds = coalesce(excluded.cpu_seconds, n.cpu_seconds),
+       memory_bytes = coalesce(excluded.memory_bytes, n.memory_bytes),
+       at = excluded.at,
+       first_progress = coalesce(n.first_progress, excluded.first_progress),
+       first_at = coalesce(n.first_at, excluded.first_at),
+       progress_at = coalesce(excluded.progress_at, n.progress_at),
+       checkpoint_at = coalesce(excluded.checkpoint_at, n.checkpoint_at)
+
+-- name: drop_checkpoints
+-- A person tries the job again: it starts anew.
+UPDATE fairway.note SET checkpoint = NULL WHERE job = $1::bigint AND checkpoint IS NOT NULL
+
+-- name: find_notes
+SELECT DISTINCT ON (job) job, attempt, progress, text, cpu_seconds, memory_bytes, first_progress, first_at,
+       progress_at,
+       (SELECT max(c.checkpoint_at) FROM fairway.note AS c WHERE c.job = n.job AND c.checkpoint IS NOT NULL)
+  FROM fairway.note AS n
+ WHERE job = ANY($1::bigint[])
+ ORDER BY job, attempt DESC
+
+-- name: attempt_notes
+SELECT job, attempt, progress, text, cpu_seconds, memory_bytes, first_progress, first_at, progress_at, checkpoint_at
+  FROM fairway.note
+ WHERE job = $1::bigint
+ ORDER BY attempt DESC
+ LIMIT $2::bigint
+
+-- name: checkpoints
+SELECT job, checkpoint
+  FROM fairway.note
+ WHERE job = ANY($1::bigint[]) AND checkpoint IS NOT NULL
+ ORDER BY job, attempt
+
 -- === leadership ===
 
 -- name: first_election
@@ -761,6 +826,8 @@ WITH old AS (
   RETURNING id
 ), lines AS (
   DELETE FROM fairway.log USING old WHERE log.job = old.id
+), notes AS (
+  DELETE FROM fairway.note USING old WHERE note.job = old.id
 )
 SELECT count(*) FROM old
 
@@ -781,6 +848,8 @@ WITH old AS (
   RETURNING id
 ), lines AS (
   DELETE FROM fairway.log USING old WHERE log.job = old.id
+), notes AS (
+  DELETE FROM fairway.note USING old WHERE note.job = old.id
 )
 SELECT count(*) FROM old
 

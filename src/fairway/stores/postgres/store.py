@@ -25,6 +25,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NoteRow,
     NumberedChange,
     NumberedEvent,
     Page,
@@ -32,6 +33,7 @@ from fairway.store import (
     ScheduleChange,
     ScheduleRow,
     StoredJob,
+    StoredNote,
     Submission,
     Taken,
     WaitingPage,
@@ -205,6 +207,16 @@ class PostgresStore:
     ) -> list[LogLine]:
         return [LogLine(*row) for row in await self._run("read_log", job, attempt, after, most)]
 
+    async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
+        if notes:
+            await self._run("save_notes", *(list(column) for column in zip(*notes, strict=True)), now)
+
+    async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:
+        return {row[0]: StoredNote(*row) for row in await self._run("find_notes", list(jobs))}
+
+    async def attempt_notes(self, job: int, most: int = 100) -> list[StoredNote]:
+        return [StoredNote(*row) for row in await self._run("attempt_notes", job, most)]
+
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
         async with self._urgent.writing() as connection:
@@ -353,6 +365,9 @@ class PostgresStore:
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return begun_from(await self._lead("begun_again", list(jobs)))
+
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        return dict(await self._lead("checkpoints", list(jobs)))
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         async with self._common.writing() as connection:

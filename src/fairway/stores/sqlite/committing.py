@@ -230,6 +230,7 @@ def _revive(connection: apsw.Connection, revives: list[Revive], now: int) -> lis
             if unique is None or _claim(connection, queue, unique, revive.job, until, now):
                 connection.execute(SQL["revive_job"], revive)
                 connection.execute(SQL["delete_ended"], (revive.job,))
+                connection.execute(SQL["drop_checkpoints"], (revive.job,))
                 revived.append(revive.job)
     return find_jobs(connection, revived) if revived else []
 

@@ -53,6 +53,7 @@ def tidy(
         before = connection.total_changes()
         old = fetch(connection, SQL["old_ended"], (now - int(keep_ended_seconds * MICRO), most))
         connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_notes"], old)
         connection.executemany(SQL["delete_ended"], old)
         connection.execute(SQL["tidy_requests"], (now - REQUEST_SECONDS * MICRO, most))
         connection.execute(SQL["tidy_claims"], (now, most))
@@ -66,10 +67,11 @@ def tidy(
 def forget_ended(
     connection: apsw.Connection, queues: Sequence[str], since: int, until: int, most: int
 ) -> int:
-    """Forget jobs of some queues that ended in a time, and what they wrote."""
+    """Forget jobs of some queues that ended in a time, and what they wrote and said of themselves."""
     with transaction(connection):
         old = fetch(connection, SQL["ended_of_queues"], (since, until, json.dumps(queues), most))
         connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_notes"], old)
         connection.executemany(SQL["delete_ended"], old)
         return len(old)
 

@@ -391,6 +391,58 @@ SELECT job, attempt, number, at, stream, text
  ORDER BY number
  LIMIT ?4
 
+-- name: save_note
+-- Fenced: only of a job's last attempt, under its incarnation. It may just have ended.
+INSERT INTO note (
+  job, attempt, progress, text, checkpoint, cpu_seconds, memory_bytes, at, first_progress, first_at, progress_at,
+  checkpoint_at
+)
+SELECT ?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?4, iif(?4 IS NULL, NULL, ?9), iif(?4 IS NULL, NULL, ?9),
+       iif(?6 IS NULL, NULL, ?9)
+ WHERE EXISTS (SELECT 1 FROM hot WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3)
+    OR EXISTS (SELECT 1 FROM ended WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3)
+ON CONFLICT (job, attempt) DO UPDATE
+   SET text = iif(excluded.progress IS NULL, text, excluded.text),
+       progress = coalesce(excluded.progress, progress),
+       checkpoint = coalesce(excluded.checkpoint, checkpoint),
+       cpu_seconds = coalesce(excluded.cpu_seconds, cpu_seconds),
+       memory_bytes = coalesce(excluded.memory_bytes, memory_bytes),
+       at = excluded.at,
+       first_progress = coalesce(first_progress, excluded.first_progress),
+       first_at = coalesce(first_at, excluded.first_at),
+       progress_at = coalesce(excluded.progress_at, progress_at),
+       checkpoint_at = coalesce(excluded.checkpoint_at, checkpoint_at)
+
+-- name: drop_older_checkpoints
+UPDATE note
+   SET checkpoint = NULL
+ WHERE job = ?1 AND checkpoint IS NOT NULL
+   AND attempt < (SELECT max(attempt) FROM note WHERE job = ?1 AND checkpoint IS NOT NULL)
+
+-- name: drop_checkpoints
+-- A person tries the job again: it starts anew.
+UPDATE note SET checkpoint = NULL WHERE job = ?1 AND checkpoint IS NOT NULL
+
+-- name: find_notes
+SELECT job, attempt, progress, text, cpu_seconds, memory_bytes, first_progress, first_at, progress_at,
+       (SELECT max(c.checkpoint_at) FROM note AS c WHERE c.job = note.job AND c.checkpoint IS NOT NULL)
+  FROM note
+ WHERE job IN (SELECT value FROM json_each(?1))
+   AND attempt = (SELECT max(attempt) FROM note AS l WHERE l.job = note.job)
+
+-- name: attempt_notes
+SELECT job, attempt, progress, text, cpu_seconds, memory_bytes, first_progress, first_at, progress_at, checkpoint_at
+  FROM note
+ WHERE job = ?1
+ ORDER BY attempt DESC
+ LIMIT ?2
+
+-- name: checkpoints
+SELECT job, checkpoint
+  FROM note
+ WHERE job IN (SELECT value FROM json_each(?1)) AND checkpoint IS NOT NULL
+ ORDER BY job, attempt
+
 -- === leadership ===
 
 -- name: first_election
@@ -463,6 +515,9 @@ SELECT id
 
 -- name: delete_log
 DELETE FROM log WHERE job = ?1
+
+-- name: delete_notes
+DELETE FROM note WHERE job = ?1
 
 -- name: tidy_requests
 DELETE FROM request

@@ -19,6 +19,7 @@ from fairway.store import (
     NumberedEvent,
     ScheduleRow,
     StoredJob,
+    StoredNote,
     Taken,
     WaitingPage,
 )
@@ -105,6 +106,21 @@ def read_log(
 ) -> list[LogLine]:
     """Return output of one attempt, or of the latest that wrote any."""
     return [LogLine(*row) for row in fetch(connection, SQL["read_log"], (job, attempt, after, most))]
+
+
+def find_notes(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, StoredNote]:
+    """Return the last note of each job that has one."""
+    return {row[0]: StoredNote(*row) for row in fetch(connection, SQL["find_notes"], (_list(jobs),))}
+
+
+def attempt_notes(connection: apsw.Connection, job: int, most: int) -> list[StoredNote]:
+    """Return the notes of a job's attempts, the last first."""
+    return [StoredNote(*row) for row in fetch(connection, SQL["attempt_notes"], (job, most))]
+
+
+def checkpoints(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, bytes]:
+    """Return where the next attempt of each job goes on."""
+    return dict(fetch(connection, SQL["checkpoints"], (_list(jobs),)))
 
 
 def ended_queues(connection: apsw.Connection, since: int, until: int) -> list[str]:

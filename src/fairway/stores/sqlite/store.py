@@ -24,6 +24,7 @@ from fairway.store import (
     LiveAttempt,
     LogLine,
     NodeRow,
+    NoteRow,
     NumberedChange,
     NumberedEvent,
     Page,
@@ -31,6 +32,7 @@ from fairway.store import (
     ScheduleChange,
     ScheduleRow,
     StoredJob,
+    StoredNote,
     Submission,
     Taken,
     WaitingPage,
@@ -152,6 +154,15 @@ class SqliteStore:
     ) -> list[LogLine]:
         return await self._read(lambda connection: reading.read_log(connection, job, attempt, after, most))
 
+    async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
+        await self._write(lambda connection: _save_notes(connection, notes, now))
+
+    async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:
+        return await self._read(lambda connection: reading.find_notes(connection, jobs))
+
+    async def attempt_notes(self, job: int, most: int = 100) -> list[StoredNote]:
+        return await self._read(lambda connection: reading.attempt_notes(connection, job, most))
+
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
         return await self._write(lambda it: leading.elect(it, seen_term, holder, name, url, now))
@@ -207,6 +218,9 @@ class SqliteStore:
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:
         return await self._read(lambda connection: reading.begun_again(connection, jobs))
 
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        return await self._read(lambda connection: reading.checkpoints(connection, jobs))
+
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         keep, size = keep_ended_seconds, self._event_bytes
         return await self._write(lambda connection: leading.tidy(connection, now, keep, most, size))
@@ -260,6 +274,13 @@ def _submit(connection: apsw.Connection, submissions: Sequence[Submission], now:
 def _run(connection: apsw.Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:
     with transaction(connection):
         connection.executemany(SQL[name], rows)
+
+
+def _save_notes(connection: apsw.Connection, notes: Sequence[NoteRow], now: int) -> None:
+    with transaction(connection):
+        connection.executemany(SQL["save_note"], [(*note, now) for note in notes])
+        left = [(note.job,) for note in notes if note.checkpoint is not None and note.attempt > 1]
+        connection.executemany(SQL["drop_older_checkpoints"], left)
 
 
 def _data_version(connection: apsw.Connection) -> int:

@@ -1,4 +1,5 @@
--- What a running attempt says of itself: how far it is, where a next attempt may go on, what it has used.
+-- What a running attempt says of itself: how far it is, where a next attempt may go on, what it has used. Only the
+-- newest checkpoint of a job is kept; `first_...` is the first progress, from which a rate is counted.
 CREATE TABLE note (
   job INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
@@ -8,5 +9,9 @@ CREATE TABLE note (
   cpu_seconds REAL,
   memory_bytes INTEGER,
   at INTEGER NOT NULL,
+  first_progress REAL,
+  first_at INTEGER,
+  progress_at INTEGER,
+  checkpoint_at INTEGER,
   PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
