@@ -4,6 +4,8 @@ An adapter starts attempts and says how they ended; it never talks to a node and
 retries. It runs inside the worker's agent, which never executes user code: code runs in processes that
 the guardian started on the adapter's behalf.
 
+An adapter may have a `version` (a string), which its worker announces.
+
 To add one: write a class in `adapters/`, name it in `build_adapters` of worker/app.py, and add it to the
 conformance suite in tests/integration/test_adapters.py.
 """

@@ -121,6 +121,8 @@ class WorkerView:
     joined_at: int
     last_beat_seconds: float
     version: str = ""
+    signatures: dict[str, str] = field(default_factory=dict)  # of tasks that announce one
+    async_tasks: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -290,8 +290,8 @@ class Queues(TypedDict):
     next: str | None
 
 
-class Worker(TypedDict):
-    """A worker."""
+class WorkerInShort(TypedDict):
+    """A worker as lists show it; `tasks` is how many it knows."""
 
     name: str
     incarnation: str
@@ -301,18 +301,41 @@ class Worker(TypedDict):
     running: int
     tags: list[str]
     adapters: list[str]
-    tasks: list[str]
+    tasks: int
     queues: list[str]
-    facts: dict[str, Any]
     joined_at: str
     last_beat_seconds: float
     version: str
 
 
+TaskShape = TypedDict("TaskShape", {"name": str, "signature": str | None, "async": bool})
+TaskShape.__doc__ = "A task that a worker knows."
+
+
+class Worker(TypedDict):
+    """A worker: what it can run, in which versions, and what it knows about its machine."""
+
+    name: str
+    incarnation: str
+    state: str
+    slots: int
+    busy: float
+    running: int
+    tags: list[str]
+    adapters: list[str]
+    tasks: list[TaskShape]
+    queues: list[str]
+    facts: dict[str, Any]
+    joined_at: str
+    last_beat_seconds: float
+    version: str
+    versions: dict[str, str]
+
+
 class Workers(TypedDict):
     """The workers the leader knows."""
 
-    workers: list[Worker]
+    workers: list[WorkerInShort]
 
 
 class ShapeDemand(TypedDict):

@@ -19,6 +19,7 @@ from fairway.core.numbers import Figures as FiguresValue
 from fairway.core.plan import QueueChange as ChangeRecord
 from fairway.desk import ClusterView, MoveView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
+from fairway.masking import mask_stored, mask_work
 from fairway.noted_views import noted_view
 from fairway.shapes import (
     BackoffShape,
@@ -40,9 +41,12 @@ from fairway.shapes import (
     QueueChange,
     QueueWithFlows,
     Schedule,
+    TaskShape,
     Waiting,
     Worker,
+    WorkerInShort,
 )
+from fairway.spec import JobSpec
 from fairway.store import Leadership, NewJob, NodeRow, NumberedChange, NumberedEvent, StoredJob, StoredNote
 from fairway.times import MICRO, show_time
 
@@ -66,7 +70,7 @@ def job_view(
         "task": job.task or None,
         "args": contents.args,
         "kwargs": contents.kwargs,
-        "work": contents.work,
+        "work": contents.work if job.task else mask_stored(contents.work),
         "tags": list(job.tags),
         "unique": job.unique,
         "unique_for": None if job.extras is None else job.extras.unique_for,
@@ -241,8 +245,8 @@ def demand_view(demand: DemandValue) -> Demand:
     }
 
 
-def worker_view(worker: WorkerView) -> Worker:
-    """Show a worker."""
+def worker_in_short(worker: WorkerView) -> WorkerInShort:
+    """Show a worker among others."""
     return {
         "name": worker.name,
         "incarnation": worker.incarnation,
@@ -252,13 +256,29 @@ def worker_view(worker: WorkerView) -> Worker:
         "running": worker.running,
         "tags": list(worker.tags),
         "adapters": list(worker.adapters),
-        "tasks": list(worker.tasks),
+        "tasks": len(worker.tasks),
         "queues": list(worker.queues),
-        "facts": dict(worker.facts),
         "joined_at": show_time(worker.joined_at),
         "last_beat_seconds": worker.last_beat_seconds,
         "version": worker.version,
     }
+
+
+def worker_view(worker: WorkerView) -> Worker:
+    """Show a worker with all it says of itself."""
+    facts = dict(worker.facts)
+    versions = facts.pop("versions", None)
+    shown = versions if isinstance(versions, dict) else {}
+    return {
+        **worker_in_short(worker),
+        "tasks": [_task(worker, name) for name in worker.tasks],
+        "facts": facts,
+        "versions": {str(name): str(version) for name, version in shown.items()},
+    }
+
+
+def _task(worker: WorkerView, name: str) -> TaskShape:
+    return {"name": name, "signature": worker.signatures.get(name), "async": name in worker.async_tasks}
 
 
 def cluster_view(cluster: ClusterView) -> Cluster:
@@ -286,7 +306,7 @@ def schedule_view(schedule: ScheduleView) -> Schedule:
         "zone": spec.zone if spec.every is not None else spec.zone or "UTC",
         "every": spec.every,
         "anchor": spec.anchor,
-        "job": spec.job,
+        "job": _shown_job(spec.job),
         "missed": spec.missed,
         "missed_most": spec.missed_most,
         "overlap": spec.overlap,
@@ -304,6 +324,11 @@ def schedule_view(schedule: ScheduleView) -> Schedule:
         "created_at": show_time(schedule.created_at),
         "changed_at": show_time(schedule.changed_at),
     }
+
+
+def _shown_job(spec: JobSpec) -> JobSpec:
+    """Return what a schedule submits, as it may be shown."""
+    return spec if spec.work is None else msgspec.structs.replace(spec, work=mask_work(spec.work))
 
 
 def event_view(numbered: NumberedEvent) -> EventShape:

@@ -49,6 +49,14 @@ def search(code: str, *queries: str, path: str = "/v1/jobs") -> list[Bad]:
     return get(code, *(f"{path}?q={quote(query)}" for query in queries))
 
 
+def commanding(*fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"work": {"adapter": "command", "run": [["ls"]], **more}} for more in fields]
+
+
+def calling(*fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"work": {"adapter": "http", "url": "https://example.org/hook", **more}} for more in fields]
+
+
 def commands(*runs: Any) -> list[bytes]:
     return [json.dumps({"work": {"adapter": "command", "run": run}}).encode() for run in runs]
 
@@ -109,7 +117,37 @@ BAD: list[Bad] = [
         {"work": {"adapter": "command", "run": [["ls"]], "env": {"A=B": "1"}}},
         {"work": {"adapter": "command", "run": [["ls"]], "cwd": 7}},
         *commands("ls -l", ["ls -l"], [], [[]], [[""]], [["ls", 1]], [["ls\0"]], [["ls", None]], {"0": ["ls"]},
-                  [["ls", "\ud800"]], [["ls", ["-l"]]], [["ls"]] * 101),
+                  [["ls", "\ud800"]], [["ls", ["-l"]]], [["ls"]] * 101, [{}], [{"argv": "ls"}], [{"argv": []}],
+                  [{"argv": ["ls"], "timeout": 0}], [{"argv": ["ls"], "timeout": "x"}], [{"argv": ["ls"], "shell": True}]),
+        *commanding(
+            {"env": []}, {"env": {"": "x"}}, {"env": {"A": None}}, {"env": {"A\0": "x"}}, {"env": {"A": "x\0"}},
+            {"secrets": {"A": 1}}, {"secrets": "x"}, {"secrets": {"A": "***"}}, {"env": {"API_TOKEN": "***"}},
+            {"env": {"A": "1"}, "secrets": {"A": "2"}}, {"cwd": ""}, {"cwd": []}, {"stdin": 7}, {"stdin": {"a": 1}},
+            {"stdin": "a", "input": 1}, {"exit_codes": [75]}, {"exit_codes": {"retry": 75}}, {"exit_codes": {"retry": []}},
+            {"exit_codes": {"retry": [256]}}, {"exit_codes": {"retry": [-1]}}, {"exit_codes": {"retry": ["75"]}},
+            {"exit_codes": {"retry": [True]}}, {"exit_codes": {"later": [1]}}, {"exit_codes": {"permanent": [0]}},
+            {"exit_codes": {"retry": [2], "permanent": [2]}}, {"result": "first_line"}, {"result": {}}, {"result": []},
+            {"result": {"file": ""}}, {"result": {"file": 1}}, {"result": {"file": None}}, {"result": {"file": "a\0"}},
+            {"result": {"file": "a", "more": 1}}, {"user": ""}, {"user": 0}, {"group": ["wheel"]}, {"limits": 5},
+            {"limits": {"cpu": 1}}, {"limits": {"cpu_seconds": 0}}, {"limits": {"cpu_seconds": 1.5}},
+            {"limits": {"memory_bytes": 1024}}, {"limits": {"memory_bytes": "1GB"}}, {"limits": {"files": True}},
+            {"limits": {"processes": -1}}, {"url": "https://example.org"},
+        ),
+        *calling(
+            {"url": None}, {"url": ""}, {"url": 5}, {"url": "example.org"}, {"url": "ftp://example.org"}, {"url": "https://"},
+            {"url": "https:///x"}, {"url": "file:///etc/passwd"}, {"url": "https://user:pw@example.org"}, {"url": "http://a b"},
+            {"url": "http://example.org/\r\nX: y"}, {"url": "http://éxample.org"}, {"url": "http://example.org:99999"},
+            {"url": "http://example.org:0"}, {"url": "http://[::1"}, {"url": "http://example.org/" + "a" * 8000},
+            {"method": "get"}, {"method": "BREW"}, {"method": ""}, {"method": None}, {"method": ["GET"]}, {"headers": []},
+            {"headers": {"A": 1}}, {"headers": {"A b": "x"}}, {"headers": {"": "x"}}, {"headers": {"A:": "x"}},
+            {"headers": {"A": "x\r\nB: y"}}, {"headers": {"A": "é"}}, {"headers": {"A": "x" * 8193}}, {"headers": {"A": None}},
+            {"headers": {"Host": "internal"}}, {"headers": {"content-length": "5"}}, {"headers": {"Transfer-Encoding": "chunked"}},
+            {"headers": {"X": "1", "x": "2"}}, {"headers": {f"H{number}": "x" for number in range(101)}},
+            {"headers": {"Authorization": "***"}}, {"body": 5}, {"body": {"a": 1}}, {"body": "a\0"}, {"body": "a", "json": 1},
+            {"timeout": 0}, {"timeout": "x"}, {"timeout": -1}, {"expect": 200}, {"expect": []}, {"expect": ["200"]},
+            {"expect": [99]}, {"expect": [600]}, {"follow": "yes"}, {"follow": 1}, {"follow": None}, {"run": [["ls"]]},
+            {"proxy": "http://p"},
+        ),
     ),
     # Many at once.
     *post("invalid", {}, {"jobs": {}}, {"jobs": []}, {"jobs": [1]}, {"jobs": [{"task": "a"}, {}]},

@@ -432,6 +432,45 @@ async def test_a_worker_is_shown_and_drained(api: Api, connect_worker: Connect) 
     await api("PATCH", "/v1/workers/none", {"draining": True}, 404)
 
 
+async def test_a_worker_shows_its_tasks_and_facts_and_beats_add_to_them(
+    api: Api, connect_worker: Connect
+) -> None:
+    worker = await connect_worker()
+    facts = {"cpus": 8, "load": 0.5, "versions": {"fairway": "0.1", "http": "httpx 0.28"}}
+    await worker.join("w7", tasks=[Task("mail.send", True, "(to: str)")], facts=facts)
+    await worker.read_until(Welcome)
+    await worker.send(Beat([], {"load": 2.5}))
+
+    async def beaten() -> Any:
+        shown = await api("GET", "/v1/workers/w7")
+        return shown if shown["facts"]["load"] == 2.5 else None
+
+    shown = await eventually(beaten)
+    assert shown["tasks"] == [{"name": "mail.send", "signature": "(to: str)", "async": True}]
+    assert shown["facts"] == {"cpus": 8, "load": 2.5}
+    assert shown["versions"] == {"fairway": "0.1", "http": "httpx 0.28"}
+    (listed,) = await list_workers(api)
+    assert listed["tasks"] == 1 and "facts" not in listed
+
+
+async def test_secrets_are_not_shown_wherever_a_job_is(api: Api) -> None:
+    work = {
+        "adapter": "command",
+        "run": [["deploy"]],
+        "secrets": {"A": "hunter2"},
+        "env": {"DB_PASSWORD": "hunter2"},
+    }
+    submitted = await api("POST", "/v1/jobs", {"work": work, "queue": "acme"}, 201)
+    found = [
+        submitted,
+        await api("GET", f"/v1/jobs/{submitted['id']}"),
+        await api("GET", "/v1/jobs"),
+        await api("GET", "/v1/queues/acme/-/next"),
+    ]
+    assert submitted["work"]["secrets"] == {"A": "***"}
+    assert "hunter2" not in json.dumps(found)
+
+
 async def list_workers(api: Api) -> Any:
     return (await api("GET", "/v1/workers"))["workers"]
 

@@ -17,7 +17,7 @@ from fairway.core.plan import Event
 from fairway.desk import ClusterView, FlowView, QueueView, Standing, Waiting, WorkerView
 from fairway.ids import show
 from fairway.noted_views import attempts_view
-from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker
+from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker, WorkerInShort
 from fairway.shapes import Demand as DemandShape
 from fairway.spec import new_job, read_spec
 from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob, StoredNote
@@ -30,6 +30,7 @@ from fairway.views import (
     job_view,
     queue_view,
     whole_queue_view,
+    worker_in_short,
     worker_view,
 )
 
@@ -190,6 +191,29 @@ def test_a_waiting_job_says_when_it_will_start() -> None:
     }
 
 
+WORKER = WorkerView(
+    "w", "i", "up", 2, 0.5, 1, ["gpu"], ["http", "python"], ["a.b", "a.c"], ["**"],
+    {"cpus": 2, "versions": {"http": "httpx 0.28", "python": "3.11.7"}}, NOW, 0.1, "0.1",
+    signatures={"a.b": "(x: int) -> str"}, async_tasks=["a.c"],
+)  # fmt: skip
+
+
+def test_a_worker_shows_what_it_can_and_in_which_versions() -> None:
+    view = worker_view(WORKER)
+    assert view["tasks"] == [
+        {"name": "a.b", "signature": "(x: int) -> str", "async": False},
+        {"name": "a.c", "signature": None, "async": True},
+    ]
+    assert (view["facts"], view["versions"]["http"]) == ({"cpus": 2}, "httpx 0.28")
+    short = worker_in_short(WORKER)
+    assert short["tasks"] == 2 and not {"facts", "versions"} & set(short)
+
+
+def test_a_worker_that_says_strange_things_is_shown_all_the_same() -> None:
+    strange = dataclasses.replace(WORKER, facts={"versions": "new"})
+    assert worker_view(strange)["versions"] == {}
+
+
 def conforms(view: Any, shape: Any) -> None:
     """A view has exactly the fields of its documented shape, with their types."""
     assert set(view) == set(shape.__annotations__)
@@ -204,12 +228,8 @@ def test_the_other_views_have_the_documented_shapes() -> None:
     conforms(whole_queue_view(queue), QueueWithFlows)
     shape = ShapeDemand("python", "a.b", ("gpu",), 3, 1.5, None, 2, 4, 0.5)
     conforms(demand_view(Demand(4, 0.5, [shape])), DemandShape)
-    conforms(
-        worker_view(
-            WorkerView("w", "i", "up", 2, 0.5, 1, ["gpu"], ["python"], ["a.b"], ["**"], {"cpu": 2}, NOW, 0.1)
-        ),
-        Worker,
-    )
+    conforms(worker_view(WORKER), Worker)
+    conforms(worker_in_short(WORKER), WorkerInShort)
     leader = Leadership(3, "holder", "n1", "http://127.0.0.1:1", NOW, 5)
     node = NodeRow("n1", "holder", "http://127.0.0.1:1", "0.1", NOW, NOW)
     conforms(cluster_view(ClusterView(leader, [node], "n1", True, True, [leader])), Cluster)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fairway.cli.describing import what
 from fairway.cli.progress import progress_line, showing_progress
 from fairway.client.http import Transport
 from tests.cli.stand_in import StandIn, job
@@ -320,6 +321,60 @@ def test_submit_sends_a_task_or_a_file_overruled_by_options(node: StandIn, tmp_p
     file.write_text('{"adapter": "command", "run": [["true"]]}')
     node.run("submit", "--file", str(file))
     assert node.asked[-1].body == {"work": {"adapter": "command", "run": [["true"]]}}
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        ({"adapter": "command", "run": [["echo", "a b"], ["ls"]]}, "echo 'a b' ; ls"),
+        ({"adapter": "command", "run": [{"argv": ["make"], "timeout": 5}, ["ls"]]}, "make ; ls"),
+        ({"adapter": "http", "url": "https://example.org"}, "GET https://example.org"),
+        ({"adapter": "http", "method": "PUT", "url": "https://example.org"}, "PUT https://example.org"),
+        ({"adapter": "command", "run": "odd"}, '{"adapter": "command", "run": "odd"}'),
+    ],
+)
+def test_work_is_shown_in_one_line(work: dict[str, Any], words: str) -> None:
+    assert what({"work": work}) == words
+
+
+def test_submit_reads_yaml(node: StandIn, tmp_path: Path) -> None:
+    node.answer("POST /v1/jobs", job(), status=201)
+    file = tmp_path / "work.yaml"
+    file.write_text(
+        "queue: a\nwork:\n  adapter: command\n  run:\n  - [make, -j4]\n"
+        "  env: {WHEN: 2026-01-31, COUNT: '3'}\n"
+    )
+    assert node.run("submit", "--file", str(file)).exit_code == 0
+    work = {"adapter": "command", "run": [["make", "-j4"]], "env": {"WHEN": "2026-01-31", "COUNT": "3"}}
+    assert node.asked[-1].body == {"queue": "a", "work": work}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: &x [1]\nb: *x\n", "anchor or alias in line 1"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n", "anchor or alias"),
+        ("work: !!python/object/apply:os.system ['true']\n", "has a tag in line 1"),
+        ("work: !secret x\n", "has a tag in line 1"),
+        ("a: 1\na: 2\n", "the key 'a' twice"),
+        ("1: x\n", "not text; quote it"),
+        ("on: x\n", "not text; quote it"),
+        ("<<: {a: 1}\n", "not text; quote it"),
+        ("a: .inf\n", "not finite"),
+        ("[" * 5000, "nested deeper"),
+        ("a: b: c\n", "is not YAML"),
+        ("a: 1\n---\nb: 2\n", "is not YAML"),
+        ("a: \x00\n", "is not YAML"),
+        ("- a\n", "holds no job"),
+        ("", "holds no job"),
+    ],
+)
+def test_yaml_that_is_not_plain_is_refused(node: StandIn, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "work.yml"
+    file.write_text(text)
+    said = node.run("submit", "--file", str(file))
+    assert (said.exit_code, node.asked) == (2, [])
+    assert words in " ".join(said.stderr.split())
 
 
 def test_submit_sends_what_was_said_of_keys(node: StandIn) -> None:

@@ -44,10 +44,24 @@ WORKER = {
     "busy": 0.5,
     "running": 50,
     "tags": ["gpu"],
-    "adapters": ["command"],
-    "tasks": ["shop.send"],
+    "adapters": ["command", "http"],
+    "tasks": [
+        {"name": "shop.send", "signature": "(to: str) -> None", "async": True},
+        {"name": "shop.count", "signature": None, "async": False},
+    ],
     "queues": ["acme/*"],
-    "facts": {"cores": 2},
+    "facts": {
+        "cpus": 2,
+        "cpu": "Fast CPU",
+        "load": 0.25,
+        "memory_bytes": 16_000_000_000,
+        "memory_free_bytes": 4_200_000_000,
+        "disk_free_bytes": 7e11,
+        "region": "eu-1",
+        "cloud": "aws",
+        "rack": "r7",
+    },
+    "versions": {"fairway": "0.1.0", "python": "3.11.7", "http": "httpx 0.28"},
     "joined_at": "2026-01-01T00:00:00Z",
     "last_beat_seconds": 0.25,
     "version": "0.1.0",
@@ -171,8 +185,25 @@ def test_workers_are_listed_shown_and_drained(node: StandIn) -> None:
         .startswith("w1      up         2   0.5       50  acme/*")
     )
     assert "slots        0.5 of 2 busy, 50 attempts" in node.run("workers", "show", "w1").stdout
+    assert node.run("workers", "tasks", "w1").stdout == "async shop.send(to: str) -> None\nshop.count\n"
     assert node.run("workers", "drain", "w1").stdout == "w1 takes no more jobs; 50 still run there\n"
     assert node.asked[-1].body == {"draining": True}
+
+
+def test_a_worker_is_shown_in_words(node: StandIn) -> None:
+    node.answer("GET /v1/workers/w1", WORKER)
+    shown = [" ".join(text.split()) for text in node.run("workers", "show", "w1").stdout.splitlines()]
+    for words in (
+        "adapters command, http (httpx 0.28)",
+        "versions fairway 0.1.0, python 3.11.7",
+        "cpu 2 cores, Fast CPU, load 0.25",
+        "memory 4.2 GB of 16.0 GB free",
+        "disk 700.0 GB free",
+        "stands in aws, eu-1",
+        "rack r7",
+        "task async shop.send(to: str) -> None",
+    ):
+        assert words in shown
 
 
 def test_a_name_cannot_leave_its_place_in_the_path(node: StandIn) -> None:

@@ -62,7 +62,7 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("submit --task a.b --args {}", "is no list"),
         ("submit --task a.b --kwargs []", "is no object"),
         ("submit --file nowhere.json", "cannot be read"),
-        ("submit --file work.yaml", "write the same as JSON"),
+        ("submit --file nowhere.yaml", "cannot be read"),
         ("queues set acme", "Missing argument"),
         ("queues set acme limit", "write KEY=VALUE"),
         ("queues set acme colour=3", "there is no setting 'colour'; there are limit, assured, lend"),

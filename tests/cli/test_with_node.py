@@ -311,6 +311,19 @@ def test_who_waits_is_told_why_and_how_to_stop_it(fairway: Shell, line: list[str
     fairway.out("jobs", "cancel", job)
 
 
+def test_a_file_of_work_runs_and_keeps_its_secrets(fairway: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    script = "echo got $(cat) ${#DB_PASSWORD}"
+    file.write_text(
+        f"adapter: command\nrun:\n- [sh, -c, '{script}']\nsecrets: {{DB_PASSWORD: hunter2}}\nstdin: hello\n"
+        "result: last_line\n"
+    )
+    job = fairway.submit("--file", str(file))
+    assert "succeeded" in fairway.out("jobs", "wait", job)
+    assert fairway.json("jobs", "show", job)["outcome"]["value"] == "got hello 7"
+    assert "hunter2" not in fairway.out("jobs", "show", job) + fairway.out("jobs", "show", job, "--json")
+
+
 def test_a_worker_says_when_it_begins_and_when_it_stopped(fairway: Shell, tmp_path: Path) -> None:
     url = fairway.environment["FAIRWAY_URL"]
     options = ["--name", "w2", "--slots", "1", "--queues", "nothing", "--data-dir", str(tmp_path)]

@@ -171,7 +171,7 @@ def room_for_all(stage: Stage) -> None:
         (paused_here, COMMAND, 0.0, "paused", "acme/mail", "queue 'acme/mail' is paused"),
         (full_here, COMMAND, 0.0, "limit", "acme/mail", "(2 of 2 running)"),
         (out_of_tokens, COMMAND, 0.0, "rate", "acme", "the next start is in 60.0 s"),
-        (fitting_but_elsewhere, GPU, 0.0, "no_worker", "gpu", "no worker has tag gpu"),
+        (fitting_but_elsewhere, GPU, 0.0, "no_worker", "gpu", "no worker has all it needs"),
         (draining_beside_free, COMMAND, 0.0, "no_worker", None, "is draining (w)"),
         (handing_back, COMMAND, 0.0, "no_worker", None, "gives work back (w)"),
         (behind_what_nobody_can_run, COMMAND, 0.0, "busy", "acme/mail", "it is the next of its queue"),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ import pytest
 
 from fairway.adapter import Adapter
 from fairway.adapters.command import CommandAdapter
+from fairway.adapters.http import HttpAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.wire.messages import Assignment
 from fairway.worker.guardian import read_clock
 from fairway.worker.warden import Ended, Warden
+from tests.integration.web import Web, web_server
 from tests.integration.worker_world import (
     PATIENCE_SECONDS,
     Recorder,
@@ -25,6 +28,7 @@ from tests.integration.worker_world import (
     eventually,
     few_descriptors,
     open_descriptors,
+    request,
 )
 
 PYTHON = ["adapter_tasks:app"]
@@ -39,6 +43,11 @@ class Kind(NamedTuple):
     last: Callable[[int], Assignment]  # for a minute
     resist: Callable[[int], Assignment]  # the same, and not to be stopped by asking
     speaks: bool = False  # the last two say a word once they run
+    guarded: bool = True  # its attempts are processes of the guardian's
+
+
+#: Where requests go: a server that the stage has started.
+WEB = Web()
 
 
 KINDS = {
@@ -63,6 +72,14 @@ KINDS = {
         fail=lambda job: call(job, "nap", "x"),
         last=lambda job: call(job, "nap", 60),
         resist=lambda job: call(job, "block_loop", 60),
+    ),
+    "http": Kind(
+        lambda _: HttpAdapter(allow_private=True),
+        succeed=lambda job: request(job, WEB.url("/echo")),
+        fail=lambda job: request(job, WEB.url("/status/500")),
+        last=lambda job: request(job, WEB.url("/slow"), method="POST", json={"job": job}),
+        resist=lambda job: request(job, WEB.url("/slow")),
+        guarded=False,
     ),
 }
 
@@ -96,15 +113,28 @@ class Stage:
         os.kill(self.warden.pid, number)
 
 
+@asynccontextmanager
+async def raised(kind: Kind) -> AsyncIterator[Stage]:
+    """A stage with an adapter of this kind."""
+    warden = Warden()
+    warden.start()
+    async with web_server() as web:
+        WEB.port, WEB.asked = web.port, web.asked
+        stage = Stage(kind, warden)
+        await stage.adapter.start(stage.recorder)
+        yield stage
+        await warden.close()
+
+
 @pytest.fixture(params=KINDS)
 async def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.chdir(Path(__file__).parent)
-    warden = Warden()
-    warden.start()
-    stage = Stage(KINDS[request.param], warden)
-    await stage.adapter.start(stage.recorder)
-    yield stage
-    await warden.close()
+    async with raised(KINDS[request.param]) as stage:
+        yield stage
+
+
+#: For tests about the guardian.
+guarded = pytest.mark.parametrize("stage", [name for name in KINDS if KINDS[name].guarded], indirect=True)
 
 
 async def test_what_goes_well_is_ok_and_what_does_not_is_an_error(stage: Stage) -> None:
@@ -162,6 +192,7 @@ async def test_closing_stops_what_runs_after_its_grace(stage: Stage) -> None:
     assert await stage.end_of(1) == "stopped"
 
 
+@guarded
 async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begun(stage: Stage) -> None:
     await stage.begin(stage.kind.last(1))
     stage.signal_guardian(signal.SIGSTOP)
@@ -174,6 +205,7 @@ async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begu
     assert await stage.end_of(3) == "ok"
 
 
+@guarded
 async def test_an_attempt_ends_with_the_lease_if_it_must_and_else_runs_on(stage: Stage) -> None:
     stage.warden.renew(read_clock() + 600)
     await stage.begin(stage.kind.last(1))
@@ -183,6 +215,7 @@ async def test_an_attempt_ends_with_the_lease_if_it_must_and_else_runs_on(stage:
     assert stage.runs(1) and set(stage.recorder.results) == {(2, 1)}
 
 
+@guarded
 async def test_without_a_lease_what_must_end_with_it_does_not_begin(stage: Stage) -> None:
     await stage.begin(stage.kind.last(1))
     if stage.adapter.name == "python":
@@ -192,6 +225,7 @@ async def test_without_a_lease_what_must_end_with_it_does_not_begin(stage: Stage
     assert stage.recorder.returned == [(3, 1)]
 
 
+@guarded
 async def test_what_ended_is_bound_to_the_lease_no_more(stage: Stage) -> None:
     stage.warden.renew(read_clock() + 600)
     stage.adapter.begin([stage.kind.succeed(1)._replace(kill=True)])
@@ -209,6 +243,7 @@ async def test_what_ended_is_bound_to_the_lease_no_more(stage: Stage) -> None:
 async def test_without_descriptors_nothing_hangs_and_nothing_leaks(stage: Stage) -> None:
     """However few are left: an attempt is refused at once, or it has an end; then all goes on."""
     await stage.begin(stage.kind.last(1))  # so that the next one needs a process of its own
+    await eventually(lambda: stage.kind.guarded or WEB.asked)
     before = open_descriptors()
     jobs = range(100, 112)
     for job, spare in zip(jobs, range(12), strict=True):

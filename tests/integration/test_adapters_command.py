@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import grp
+import os
+import pwd
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,8 @@ import pytest
 
 from fairway import ids
 from fairway.adapters.command import CommandAdapter
+from fairway.adapters.command_payload import Work
+from fairway.adapters.command_rights import NotAllowed, find_rights
 from fairway.worker.warden import Warden
 from tests.integration.worker_world import Recorder, command, eventually, is_gone
 
@@ -30,6 +37,13 @@ async def run(adapter: CommandAdapter, *steps: list[str], **options: Any) -> Rec
     adapter.begin([command(1, *steps, **options)])
     await recorder.until_ended(1)
     return recorder
+
+
+async def check_work(adapter: CommandAdapter, script: str, kind: str, value: Any, **work: Any) -> None:
+    """Run a script with more *work* around it, and expect its value, or the type of its error."""
+    recorder = await run(adapter, ["sh", "-c", script], **work)
+    found = recorder.value(1)
+    assert (recorder.result(1).kind, found if kind == "ok" else found["type"]) == (kind, value)
 
 
 async def check(adapter: CommandAdapter, *steps: list[str], kind: str, **body: Any) -> Recorder:
@@ -139,3 +153,262 @@ async def test_closing_stops_what_runs_after_its_grace(adapter: CommandAdapter) 
     adapter.begin([command(2, ["true"])])
     await adapter.close(0.5)
     assert (recorder.result(1).kind, recorder.result(2).kind) == ("stopped", "ok")
+
+
+# --- what it is given -----------------------------------------------------------------------------------
+async def test_secrets_are_variables_and_overrule_nothing_of_ours(adapter: CommandAdapter) -> None:
+    script = "echo $DB_PASSWORD $FAIRWAY_ATTEMPT"
+    secrets = {"DB_PASSWORD": "hunter2", "FAIRWAY_ATTEMPT": "9"}
+    recorder = await run(adapter, ["sh", "-c", script], secrets=secrets)
+    assert recorder.text("stdout") == "hunter2 1\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "read"),
+    [({"stdin": "two\nlines"}, "two\nlines"), ({"input": {"a": [1, None]}}, '{"a":[1,null]}\n'), ({}, "")],
+)
+async def test_every_step_reads_the_input_from_its_beginning(
+    adapter: CommandAdapter, work: dict[str, Any], read: str
+) -> None:
+    recorder = await run(adapter, ["cat"], ["cat"], **work)
+    assert recorder.text("stdout") == read * 2
+
+
+async def test_a_large_input_blocks_nobody(adapter: CommandAdapter) -> None:
+    await check_work(adapter, "exit 0", "ok", {"exit_code": 0, "signal": None}, stdin="x" * 900_000)
+    recorder = await run(adapter, ["wc", "-c"], stdin="x" * 900_000)
+    assert recorder.text("stdout").strip() == "900000"
+
+
+async def test_a_step_may_have_a_time_limit_of_its_own(adapter: CommandAdapter) -> None:
+    steps: Any = [["true"], {"argv": ["sleep", "60"], "timeout": "200ms"}, ["echo", "never"]]
+    recorder = await run(adapter, *steps, timeout=50)
+    assert recorder.result(1).kind == "timeout"
+    assert recorder.value(1)["message"] == "step 2 'sleep' was stopped after 0.2 s"
+    assert recorder.text("stdout") == ""
+
+
+# --- what its end means ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("code", "codes", "kind"),
+    [
+        (0, {}, "ok"),
+        (1, {}, "error"),
+        (2, {"permanent": [2]}, "permanent"),
+        (1, {"permanent": [2]}, "error"),
+        (75, {"retry": [75]}, "error"),
+        (1, {"retry": [75]}, "permanent"),
+        (0, {"retry": [75]}, "ok"),
+        (75, {"retry": [75], "permanent": [2], "ok": [0, 3]}, "error"),
+        (2, {"retry": [75], "permanent": [2], "ok": [0, 3]}, "permanent"),
+        (3, {"retry": [75], "permanent": [2], "ok": [0, 3]}, "ok"),
+        (9, {"retry": [75], "permanent": [2], "ok": [0, 3]}, "error"),
+    ],
+)
+async def test_an_exit_code_means_what_the_work_says(
+    adapter: CommandAdapter, code: int, codes: dict[str, list[int]], kind: str
+) -> None:
+    recorder = await run(adapter, ["sh", "-c", f"exit {code}"], exit_codes=codes)
+    assert (recorder.result(1).kind, recorder.value(1)["exit_code"]) == (kind, code)
+
+
+async def test_a_step_that_ends_well_by_another_code_is_followed_by_the_next(adapter: CommandAdapter) -> None:
+    recorder = await run(adapter, ["sh", "-c", "exit 3"], ["echo", "on"], exit_codes={"ok": [3]})
+    assert (recorder.result(1).kind, recorder.text("stdout")) == ("ok", "on\n")
+
+
+# --- its result -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("script", "value"),
+    [
+        ("echo one; echo two", "two"),
+        ("echo 5", 5),
+        ("""echo '{"a": [1]}'; echo; echo""", {"a": [1]}),
+        ("printf 'no newline'", "no newline"),
+        ("true", ""),
+        ("echo NaN", "NaN"),
+        ("head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo; echo 7", 7),
+    ],
+)
+async def test_the_last_line_is_the_result(adapter: CommandAdapter, script: str, value: Any) -> None:
+    await check_work(adapter, script, "ok", value, result="last_line")
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "value"),
+    [
+        ("""echo '{"rows": 3}' > out.json""", "ok", {"rows": 3}),
+        ("true", "permanent", "BadResult"),
+        ("echo no > out.json", "permanent", "BadResult"),
+        ("echo NaN > out.json", "permanent", "BadResult"),
+        ("mkdir out.json", "permanent", "BadResult"),
+        ("mkfifo out.json", "permanent", "BadResult"),
+        ("ln -s /etc/hostname out.json", "permanent", "BadResult"),
+        ("head -c 2000000 /dev/zero > out.json", "permanent", "BadResult"),
+        ("echo 1 > out.json; exit 4", "error", "ExitCode"),
+    ],
+)
+async def test_a_file_is_the_result(
+    adapter: CommandAdapter, tmp_path: Path, script: str, kind: str, value: Any
+) -> None:
+    await check_work(adapter, script, kind, value, result={"file": "out.json"}, cwd=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "value"),
+    [
+        ("""echo '[1, 2]' > "$FAIRWAY_RESULT" """, "ok", [1, 2]),
+        ("""echo 5 > "$FAIRWAY_RESULT.new"; mv "$FAIRWAY_RESULT.new" "$FAIRWAY_RESULT" """, "ok", 5),
+        ("""rm "$FAIRWAY_RESULT" """, "ok", {"exit_code": 0, "signal": None}),
+        ("""echo oops > "$FAIRWAY_RESULT" """, "permanent", "BadResult"),
+        ("""rm "$FAIRWAY_RESULT"; mkdir "$FAIRWAY_RESULT" """, "permanent", "BadResult"),
+    ],
+)
+async def test_a_program_may_write_its_result_to_a_file_of_its_own(
+    adapter: CommandAdapter, script: str, kind: str, value: Any
+) -> None:
+    await check_work(adapter, script, kind, value)
+
+
+async def test_the_file_of_a_result_is_gone_afterwards(adapter: CommandAdapter) -> None:
+    recorder = await run(adapter, ["sh", "-c", "echo $FAIRWAY_RESULT; ls -l $FAIRWAY_RESULT"])
+    path, listed = recorder.text("stdout").splitlines()
+    assert listed.startswith("-rw-------")
+    assert not os.path.exists(path)  # noqa: ASYNC240, PTH110
+
+
+# --- what it says of itself -------------------------------------------------------------------------------
+async def test_notes_are_passed_on_before_the_result(adapter: CommandAdapter) -> None:
+    script = """
+        echo '{"progress": 0.25, "text": "a quarter"}' >&$FAIRWAY_NOTES
+        echo '{"checkpoint": {"page": 4}}' >&$FAIRWAY_NOTES
+        printf '{"progress": 1}' >&$FAIRWAY_NOTES
+        echo log
+    """
+    recorder = await run(adapter, ["bash", "-c", script])
+    said = [(note.progress, note.text, note.checkpoint) for note in recorder.notes]
+    assert said == [(0.25, "a quarter", None), (None, "", b'{"page": 4}'), (1.0, "", None)]
+    assert recorder.text("stdout") == "log\n"
+
+
+async def test_an_attempt_gets_the_checkpoint_of_an_earlier_one(adapter: CommandAdapter) -> None:
+    recorder = Recorder()
+    await adapter.start(recorder)
+    steps = ["sh", "-c", "echo $FAIRWAY_CHECKPOINT"]
+    adapter.begin([command(1, steps)._replace(checkpoint=b'{"page":4}')])
+    await recorder.until_ended(1)
+    assert recorder.text("stdout") == '{"page":4}\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["nonsense", "[]", '{"progress": 2}', '{"progress": "half"}', '{"progress": NaN}', '{"text": 5}',
+     '{"checkpoint": "' + "x" * 70_000 + '"}', "x" * 200_000],
+    ids=lambda line: line[:30],
+)  # fmt: skip
+async def test_notes_that_are_none_are_complained_of_once(
+    adapter: CommandAdapter, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "lines").write_text(f"{line}\n{line}\n" + '{"progress": 0.5}\n')
+    recorder = await run(adapter, ["bash", "-c", f"cat {tmp_path}/lines >&$FAIRWAY_NOTES"])
+    assert recorder.result(1).kind == "ok"
+    assert [note.progress for note in recorder.notes] == [0.5]
+    assert recorder.text("notice").count("note") >= 1 and len(recorder.text("notice").splitlines()) == 1
+
+
+# --- as whom, and how much ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("limits", "script", "said"),
+    [
+        ({"files": 64}, "ulimit -n; ulimit -Hn", "64\n64\n"),
+        ({"memory_bytes": 512 * 1024 * 1024}, "ulimit -v", "524288\n"),
+        ({"cpu_seconds": 5}, "ulimit -t; ulimit -Ht", "5\n7\n"),
+        ({"processes": 100}, "ulimit -u", "100\n"),
+    ],
+)
+async def test_limits_are_those_of_the_program(
+    adapter: CommandAdapter, limits: dict[str, int], script: str, said: str
+) -> None:
+    recorder = await run(adapter, ["bash", "-c", script], limits=limits)
+    assert recorder.text("stdout") == said
+
+
+async def test_a_program_over_its_time_is_ended(adapter: CommandAdapter) -> None:
+    recorder = await run(adapter, ["sh", "-c", "while :; do :; done"], limits={"cpu_seconds": 1})
+    assert (recorder.result(1).kind, recorder.value(1)["signal"]) == ("error", "SIGXCPU")
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        ({"user": "nobody"}, "would have to run as root"),
+        ({"group": "daemon"}, "would have to run as root"),
+        ({"user": "no-such-user"}, "no user 'no-such-user'"),
+        ({"group": "no-such-group"}, "no group 'no-such-group'"),
+        ({"limits": {"files": 10**9}}, "above the worker's own"),
+    ],
+)
+async def test_what_is_not_root_is_told_what_it_cannot(work: dict[str, Any], words: str) -> None:
+    with pytest.raises(NotAllowed, match=words):
+        await find_rights(Work(run=[["true"]], **work), euid=12345)
+
+
+async def test_an_unknown_user_fails_for_good(adapter: CommandAdapter) -> None:
+    await check_work(adapter, "true", "permanent", "NotAllowed", user="no-such-user")
+
+
+async def test_a_worker_may_be_told_to_be_who_it_is(adapter: CommandAdapter) -> None:
+    await check_work(adapter, "id -u", "ok", os.geteuid(), user=str(os.geteuid()), result="last_line")
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user may write to (pytest's own are closed to others), with a file of ours."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
+        Path(directory, "secret").write_text("5")
+        yield Path(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+class TestAsRoot:
+    """A worker that runs as root gives its rights away."""
+
+    async def test_a_command_becomes_its_user_for_good(self, adapter: CommandAdapter) -> None:
+        script = "id -un; id -gn; id -Gn; echo $HOME $USER; kill -0 1 2>&1 | grep -c permitted"
+        recorder = await run(adapter, ["bash", "-c", script], user="nobody", cwd="/")
+        nobody = pwd.getpwnam("nobody")
+        name, group, groups, variables, refused = recorder.text("stdout").splitlines()
+        assert (name, refused) == ("nobody", "1")
+        assert group == grp.getgrgid(nobody.pw_gid).gr_name and "root" not in groups.split()
+        assert variables == f"{nobody.pw_dir} nobody"
+
+    async def test_a_group_alone_is_taken_on(self, adapter: CommandAdapter) -> None:
+        recorder = await run(adapter, ["sh", "-c", "id -un; id -Gn"], group="daemon")
+        assert recorder.text("stdout").splitlines() == ["root", "daemon"]
+
+    async def test_another_user_writes_its_result_and_notes(self, adapter: CommandAdapter) -> None:
+        script = """echo 7 > $FAIRWAY_RESULT; echo '{"progress": 1}' >&$FAIRWAY_NOTES; cat"""
+        recorder = await run(adapter, ["bash", "-c", script], user="nobody", cwd="/", stdin="in")
+        assert (recorder.value(1), recorder.text("stdout"), len(recorder.notes)) == (7, "in", 1)
+
+    @pytest.mark.parametrize("script", ["ln -s secret out.json", "ln secret out.json", "mv secret out.json"])
+    async def test_another_user_gets_nothing_by_a_link(
+        self, adapter: CommandAdapter, script: str, open_directory: Path
+    ) -> None:
+        """Whatever it does to a file of ours, that does not become its result."""
+        work = {"user": "nobody", "cwd": str(open_directory), "result": {"file": "out.json"}}
+        recorder = await run(adapter, ["sh", "-c", f"{script}; true"], **work)
+        assert (recorder.result(1).kind, recorder.value(1)["type"]) == ("permanent", "BadResult")
+
+    async def test_another_users_processes_end_with_the_worker(self) -> None:
+        warden, recorder = Warden(), Recorder()
+        warden.start()
+        adapter = CommandAdapter(warden)
+        await adapter.start(recorder)
+        adapter.begin([command(1, ["sh", "-c", "echo $$; sleep 1000"], user="nobody", cwd="/")])
+        await recorder.until(lambda: recorder.pieces)
+        assert warden.pid is not None
+        os.kill(warden.pid, signal.SIGKILL)
+        await eventually(lambda: is_gone(int(recorder.text("stdout"))))
+        await warden.close()

@@ -123,6 +123,12 @@ def command(job: int, *steps: list[str], timeout: float | None = None, **work: A
     return Assignment(job, 1, "command", "", payload, timeout, "acme/mail")
 
 
+def request(job: int, url: str, **work: Any) -> Assignment:
+    """Return an assignment that sends an HTTP request."""
+    payload = msgspec.json.encode({"work": {"adapter": "http", "url": url, **work}})
+    return Assignment(job, 1, "http", "", payload, None, "acme/mail")
+
+
 async def eventually(fact: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until something outside our events is so."""
     async with asyncio.timeout(seconds):

@@ -2,24 +2,29 @@
 
 Each step is a process that leads its own group under the guardian; whatever it leaves behind is killed when
 it ends. The first step that fails ends the attempt. To stop one, its group gets SIGTERM and, two seconds
-later, SIGKILL.
+later, SIGKILL. As whom it runs is found out in command_rights.py, what came of it in command_result.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
-from pathlib import PurePath
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
 from fairway import ids
 from fairway.adapter import Reporter
+from fairway.adapters.command_payload import Step, Work, open_input, read_work
+from fairway.adapters.command_result import BadResult, Scratch, find_result, meaning, remove
+from fairway.adapters.command_rights import AS_IT_IS, NotAllowed, Rights, find_rights
+from fairway.adapters.notes import PLACE, Notes
 from fairway.adapters.output import Output
 from fairway.wire.messages import Assignment, Note, Result, Task
 from fairway.worker.warden import Ended, Happening, NotSpawned, Process, Warden
@@ -31,20 +36,6 @@ GRACE_SECONDS = 2.0
 OUTPUT_SECONDS = 1.0
 
 
-class Work(msgspec.Struct):
-    """What a command job carries."""
-
-    run: list[list[str]]
-    env: dict[str, str] = {}
-    cwd: str | None = None
-
-
-class Payload(msgspec.Struct):
-    """The job's payload around it."""
-
-    work: Work
-
-
 class CommandAdapter:
     """Runs command jobs."""
 
@@ -54,6 +45,7 @@ class CommandAdapter:
         self._warden = warden
         self._reporter: Reporter
         self._live: dict[tuple[int, int], Execution] = {}
+        self._scratch = Scratch()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -65,7 +57,7 @@ class CommandAdapter:
     def begin(self, assignments: Sequence[Assignment]) -> None:
         """Run each of them; commands do not share a process, so a bundle is just several."""
         for assignment in assignments:
-            execution = Execution(assignment, self._warden, self._reporter)
+            execution = Execution(assignment, self._warden, self._reporter, self._scratch)
             self._live[assignment[:2]] = execution
             self._idle.clear()
             execution.task = asyncio.get_running_loop().create_task(self._run(execution))
@@ -125,11 +117,17 @@ class NotBegun(Exception):
 class Execution:
     """One attempt at a command job, from its first step to its result."""
 
-    def __init__(self, assignment: Assignment, warden: Warden, reporter: Reporter) -> None:
+    def __init__(self, assignment: Assignment, warden: Warden, reporter: Reporter, scratch: Scratch) -> None:
         self.key = assignment[:2]
         self.task: asyncio.Task[None] | None = None
         self._assignment, self._warden = assignment, warden
         self._output = Output(assignment.job, assignment.attempt, reporter.wrote)
+        self._notes = Notes(self.key, reporter.noted, self._output.notice)
+        self._scratch = scratch
+        self._rights: Rights = AS_IT_IS
+        self._input: int | None = None
+        self._result_file = Path()
+        self._time_limit = assignment.timeout or 0.0
         self._process: Process | None = None
         self._stopped_as: str | None = None
         self.used: Note | None = None  # over all steps so far
@@ -147,10 +145,10 @@ class Execution:
             return None
         finally:
             self._output.close()
+            self._notes.close()
             for timer in self._timers:
                 timer.cancel()
-        seconds = time.monotonic() - started
-        return Result(*self.key, kind, msgspec.json.encode(body), seconds)
+        return Result(*self.key, kind, body, time.monotonic() - started)
 
     def stop(self, kind: str, force: bool) -> None:
         """End the attempt as *kind*; the first kind given stays."""
@@ -166,33 +164,62 @@ class Execution:
         if self._process is not None:
             self._process.signal(number)
 
-    async def _run_steps(self) -> tuple[str, dict[str, Any]]:
+    async def _run_steps(self) -> tuple[str, bytes]:
         try:
-            work = msgspec.json.decode(self._assignment.payload, type=Payload).work
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return "permanent", {"type": "BadPayload", "message": f"not a command: {error}", "traceback": ""}
-        for number, argv in enumerate(work.run, 1):
-            ending = await self._try_step(number, argv, work) if self._stopped_as is None else None
-            if number == 1 and never_ran(ending) and self._stopped_as in (None, "stopped"):
-                raise NotBegun
-            if isinstance(ending, Ended | NotSpawned) and ending.lease_over:
-                self._stopped_as = self._stopped_as or "stopped"
-            if self._stopped_as is not None:
-                return self._stopped_as, self._describe_stop(number, argv)
-            if not isinstance(ending, Ended) or ending.code != 0:
-                return self._describe_failure(number, argv, ending)
-        return "ok", {"exit_code": 0, "signal": None}
+            work = read_work(self._assignment.payload)
+            self._rights = await find_rights(work, os.geteuid())
+        except (ValueError, RecursionError) as error:
+            return "permanent", self._body("BadPayload", f"not a command: {error}")
+        except NotAllowed as error:
+            return "permanent", self._body("NotAllowed", str(error))
+        code = 0
+        with self._prepared(work):
+            for number, step in enumerate(work.steps, 1):
+                ending = await self._try_step(number, step, work) if self._stopped_as is None else None
+                if number == 1 and never_ran(ending) and self._stopped_as in (None, "stopped"):
+                    raise NotBegun
+                if isinstance(ending, Ended | NotSpawned) and ending.lease_over:
+                    self._stopped_as = self._stopped_as or "stopped"
+                if self._stopped_as is not None:
+                    return self._stopped_as, self._describe_stop(number, step.argv)
+                code = ending.code if isinstance(ending, Ended) else -1
+                if code < 0 or meaning(code, work.exit_codes) != "ok":
+                    return self._describe_failure(number, step.argv, ending, work)
+            return await self._find_result(work, code)
 
-    async def _try_step(self, number: int, argv: list[str], work: Work) -> Happening:
+    @contextlib.contextmanager
+    def _prepared(self, work: Work) -> Iterator[None]:
+        """Have what the steps share: their input, and a file for their result."""
+        self._output.keeps_last = work.result is not None
+        name = f"{ids.show(self.key[0])}.{self.key[1]}"
+        with contextlib.ExitStack() as undone:
+            try:
+                self._result_file = self._scratch.new_file(name, self._rights.uid)
+                undone.callback(remove, self._result_file)
+                self._input = open_input(work)
+            except OSError:
+                raise NotBegun from None
+            if self._input is not None:
+                undone.callback(os.close, self._input)
+            yield
+
+    async def _find_result(self, work: Work, code: int) -> tuple[str, bytes]:
+        try:
+            line, uid = self._output.last_line, self._rights.uid
+            return "ok", await find_result(work, self._result_file, line, code, uid)
+        except BadResult as error:
+            return "permanent", self._body("BadResult", str(error))
+
+    async def _try_step(self, number: int, step: Step, work: Work) -> Happening:
         """Run a step; a worker that cannot even open a pipe for the first one gives the job back."""
         try:
-            return await self._run_step(argv, work)
+            return await self._run_step(step, work)
         except OSError:
             if number == 1:
                 raise NotBegun from None
             raise
 
-    async def _run_step(self, argv: list[str], work: Work) -> Happening:
+    async def _run_step(self, step: Step, work: Work) -> Happening:
         ending: asyncio.Future[Happening] = asyncio.get_running_loop().create_future()
 
         def tell(happening: Happening) -> None:
@@ -203,19 +230,47 @@ class Execution:
         try:
             for place, name in ((1, "stdout"), (2, "stderr")):
                 fds[place] = self._output.open(name)
-            env = {**work.env, **self._marks()}
+            fds[PLACE] = self._notes.open()
+            if self._input is not None:
+                os.lseek(self._input, 0, os.SEEK_SET)
+                fds[0] = os.dup(self._input)
             self._process = self._warden.spawn(
-                argv, tell, env=env, cwd=work.cwd, fds=fds, bound=self._assignment.kill
+                step.argv,
+                tell,
+                env={**self._rights.env, **work.env, **work.secrets, **self._marks()},
+                cwd=work.cwd,
+                fds=fds,
+                bound=self._assignment.kill,
+                rights=self._rights.to_request(),
             )
         finally:
             for fd in fds.values():
                 os.close(fd)
-        happening = await ending
+        with self._timed(step.seconds):
+            happening = await ending
         self._process = None
         if isinstance(happening, Ended) and not happening.guardian_lost:
             self.used = add_use(self.used or Note(*self.key), happening)
+        self._notes.finish()
         await self._read_to_the_end()
         return happening
+
+    @contextlib.contextmanager
+    def _timed(self, seconds: float | None) -> Iterator[None]:
+        """Stop the attempt if this step takes longer than it may by itself."""
+        if seconds is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._time_out, seconds)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _time_out(self, seconds: float) -> None:
+        if self._stopped_as is None:
+            self._time_limit = seconds
+        self.stop("timeout", False)
 
     async def _read_to_the_end(self) -> None:
         try:
@@ -225,28 +280,32 @@ class Execution:
             self._output.close()
 
     def _marks(self) -> dict[str, str]:
-        return {
+        marks = {
             "FAIRWAY_JOB": ids.show(self._assignment.job),
             "FAIRWAY_ATTEMPT": str(self._assignment.attempt),
             "FAIRWAY_QUEUE": self._assignment.queue,
+            "FAIRWAY_RESULT": str(self._result_file),
+            "FAIRWAY_NOTES": str(PLACE),
         }
+        if self._assignment.checkpoint is not None:
+            marks["FAIRWAY_CHECKPOINT"] = self._assignment.checkpoint.decode(errors="replace")
+        return marks
 
     # --- what to say -------------------------------------------------------------------------------
     def describe_crash(self, error: Exception) -> Result:
         """Say that the worker itself failed, not the command."""
         message = f"the worker could not run it: {type(error).__name__}: {error}"
-        return Result(*self.key, "crashed", msgspec.json.encode(self._body("WorkerFailed", message)), 0.0)
+        return Result(*self.key, "crashed", self._body("WorkerFailed", message), 0.0)
 
-    def _describe_stop(self, number: int, argv: list[str]) -> dict[str, Any]:
+    def _describe_stop(self, number: int, argv: list[str]) -> bytes:
         step = name_step(number, argv)
         if self._stopped_as == "timeout":
-            limit = self._assignment.timeout or 0.0
-            return self._body("TimeLimitReached", f"{step} was stopped after {limit:g} s")
+            return self._body("TimeLimitReached", f"{step} was stopped after {self._time_limit:g} s")
         return self._body("Stopped", f"{step} was stopped: {self._stopped_as}")
 
     def _describe_failure(
-        self, number: int, argv: list[str], ending: Happening | None
-    ) -> tuple[str, dict[str, Any]]:
+        self, number: int, argv: list[str], ending: Happening | None, work: Work
+    ) -> tuple[str, bytes]:
         step = name_step(number, argv)
         if isinstance(ending, NotSpawned) and not ending.guardian_lost:
             return "error", self._body("CommandNotFound", f"{step} did not start: {ending.message}")
@@ -256,19 +315,20 @@ class Execution:
         if ending.code < 0:
             name = name_signal(-ending.code)
             return "error", self._body("Signal", f"{step} was killed by {name}", signal=name)
-        message = f"{step} exited with {ending.code}"
-        return "error", self._body("ExitCode", message, exit_code=ending.code)
+        kind = "permanent" if meaning(ending.code, work.exit_codes) == "permanent" else "error"
+        return kind, self._body("ExitCode", f"{step} exited with {ending.code}", exit_code=ending.code)
 
     def _body(
         self, type: str, message: str, exit_code: int | None = None, signal: str | None = None
-    ) -> dict[str, Any]:
-        return {
+    ) -> bytes:
+        body: dict[str, Any] = {
             "type": type,
             "message": message,
             "exit_code": exit_code,
             "signal": signal,
             "traceback": self._output.tail,
         }
+        return msgspec.json.encode(body)
 
 
 def add_use(used: Note, step: Ended) -> Note:

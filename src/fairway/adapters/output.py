@@ -35,6 +35,8 @@ class Output:
         self._bytes = 0
         self._streams: set[Stream] = set()
         self._tail = b""
+        self._last = b""  # the end of stdout, kept if a result is to be found there
+        self.keeps_last = False
         self.ended = asyncio.Event()
         self.ended.set()
 
@@ -47,6 +49,15 @@ class Output:
     def tail(self) -> str:
         """The last that was written to stderr."""
         return self._tail.decode(errors="replace")
+
+    @property
+    def last_line(self) -> str:
+        """The last line of stdout that is not empty, or its last 64 KB."""
+        return self._last.rstrip().rpartition(b"\n")[2].strip().decode(errors="replace")
+
+    def notice(self, text: str) -> None:
+        """Say something of our own beside what was written."""
+        self._report("notice", f"[{text}]\n")
 
     def open(self, name: str) -> int:
         """Return a descriptor for a process to write to; the caller closes its copy."""
@@ -67,6 +78,8 @@ class Output:
 
     def take(self, name: str, chunk: bytes) -> None:
         """Keep the tail of what came on a stream."""
+        if self.keeps_last and name == "stdout":
+            self._last = (self._last + chunk)[-MOST_LINE_BYTES:]
         if name == "stderr":
             self._tail = (self._tail + chunk)[-TAIL_BYTES:]
 

@@ -13,7 +13,7 @@ from fairway.errors import InvalidRequest, NotFound
 from fairway.names import check_globs
 from fairway.shapes import Worker, Workers
 from fairway.spec import Globs
-from fairway.views import worker_view
+from fairway.views import worker_in_short, worker_view
 
 
 class WorkerChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -25,11 +25,11 @@ class WorkerChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
 
 async def list_workers(call: Call) -> Answer:
     """Show all workers."""
-    return answer_json({"workers": [worker_view(worker) for worker in await call.desk.workers()]})
+    return answer_json({"workers": [worker_in_short(worker) for worker in await call.desk.workers()]})
 
 
 async def show_worker(call: Call) -> Answer:
-    """Show one worker."""
+    """Show one worker with its tasks, versions and facts."""
     for worker in await call.desk.workers():
         if worker.name == call.path["name"]:
             return answer_json(worker_view(worker))

@@ -26,9 +26,14 @@ def what(job: Job) -> str:
 
 
 def _what_work(work: Mapping[str, Any]) -> str:
+    if work.get("adapter") == "http":
+        return f"{work.get('method', 'GET')} {work.get('url')}"
     steps = work.get("run")
-    if isinstance(steps, list) and all(isinstance(step, list) for step in steps):
-        return " ; ".join(shlex.join(str(part) for part in step) for step in steps)
+    if isinstance(steps, list):
+        lines = [step.get("argv") if isinstance(step, Mapping) else step for step in steps]
+        written = [shlex.join(str(part) for part in line) for line in lines if isinstance(line, list)]
+        if len(written) == len(lines):
+            return " ; ".join(written)
     return json.dumps(work)
 
 

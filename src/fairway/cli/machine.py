@@ -20,6 +20,12 @@ OPTIONS = (
     click.option(
         "--async-per-slot", type=COUNT, default=100, show_default=True, help="async tasks that share a slot."
     ),
+    click.option(
+        "--allow-private",
+        is_flag=True,
+        envvar="FAIRWAY_ALLOW_PRIVATE",
+        help="HTTP jobs may go to private addresses too.",
+    ),
 )
 
 

@@ -15,13 +15,11 @@ import click
 
 from fairway.cli.calling import current, talks
 from fairway.cli.describing import how, value_of
+from fairway.cli.files import read_document
 from fairway.cli.following import follow_log, wait_for_one
 from fairway.cli.output import clean, remark, say, show_json
-from fairway.cli.parsing import deadline, duration, json_list, json_object, moment, read_json
+from fairway.cli.parsing import deadline, duration, json_list, json_object, moment
 from fairway.cli.reasons import leaving_alone, telling_why
-from fairway.errors import InvalidRequest
-
-MOST_FILE_BYTES = 16 * 1024 * 1024
 
 
 @click.command()
@@ -51,7 +49,9 @@ MOST_FILE_BYTES = 16 * 1024 * 1024
 @click.option("--task", metavar="NAME", help="A Python task, instead of a command.")
 @click.option("--args", callback=json_list, metavar="JSON", help="The task's arguments, a JSON list.")
 @click.option("--kwargs", callback=json_object, metavar="JSON", help="Its named arguments, a JSON object.")
-@click.option("--file", "file", type=click.Path(path_type=Path), help="A job as the API takes it, in JSON.")
+@click.option(
+    "--file", "file", type=click.Path(path_type=Path), help="A job, or its work alone, in YAML or JSON."
+)
 @click.option("--wait", is_flag=True, help="Wait until it ended; print its output.")
 @click.argument("argv", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
 @talks
@@ -62,6 +62,7 @@ def submit(wait: bool, **given: Any) -> int:
     fairway submit --wait -- echo hello
     fairway submit --queue acme/emails --concurrency 1 -- ./send.sh a@example.org
     fairway submit --task shop.mail.send --args '["a@example.org"]'
+    fairway submit --file work.yaml
     """
     body = spec(**given)
     # The key lets the node recognise this very call if it has to be sent twice.
@@ -114,15 +115,7 @@ def _check_one_kind(argv: tuple[str, ...], task: str | None, file: Path | None) 
 
 
 def _read_file(file: Path) -> dict[str, Any]:
-    if file.suffix in {".yaml", ".yml"}:
-        raise click.UsageError(f"{file} is YAML, which is not read yet; write the same as JSON")
-    try:
-        with file.open("rb") as opened:
-            body = read_json(opened.read(MOST_FILE_BYTES))
-    except OSError as error:
-        raise click.UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except InvalidRequest as error:
-        raise click.UsageError(f"{file} {error}") from None
+    body = read_document(file)
     if not isinstance(body, dict):
         raise click.UsageError(f'{file} holds no job; write an object such as {{"work": {{...}}}}')
     # A file may be the work alone.

@@ -39,6 +39,7 @@ def up(
     queues: tuple[str, ...],
     apps: tuple[str, ...],
     async_per_slot: int,
+    allow_private: bool,
     no_worker: bool,
     no_lead: bool,
     advertise: str | None,
@@ -75,6 +76,7 @@ def up(
         lead=not no_lead,
         advertise=advertise,
         async_per_slot=async_per_slot,
+        allow_private=allow_private,
         data_dir=data_dir,
     )
     options.check()

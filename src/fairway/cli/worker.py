@@ -27,6 +27,7 @@ def worker(
     queues: tuple[str, ...],
     apps: tuple[str, ...],
     async_per_slot: int,
+    allow_private: bool,
     data_dir: Path | None,
 ) -> int:
     """Start a worker that joins a node.
@@ -44,6 +45,7 @@ def worker(
         tags=list(tags),
         apps=list(apps),
         async_per_slot=async_per_slot,
+        allow_private=allow_private,
         data_dir=data_directory(data_dir),
         **{key: value for key, value in chosen.items() if value is not None},
     )

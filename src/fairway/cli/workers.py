@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairway.cli.calling import current, part, talks
+from fairway.cli.machine_facts import machine_of
 from fairway.cli.moments import exact, relative, show_seconds
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
 
@@ -64,7 +65,6 @@ def _show(worker: dict[str, Any]) -> None:
     if current().json:
         show_json(worker)
         return
-    facts = worker.get("facts") or {}
     show_facts(
         [
             ("worker", worker["name"]),
@@ -72,19 +72,50 @@ def _show(worker: dict[str, Any]) -> None:
             ("slots", f"{_busy(worker)} of {worker['slots']} busy, {worker.get('running', 0)} attempts"),
             ("queues", _joined(worker.get("queues")) or "none"),
             ("tags", _joined(worker.get("tags"))),
-            ("adapters", _joined(worker.get("adapters"))),
-            ("tasks", _joined(_task_names(worker))),
+            ("adapters", _joined(_adapters(worker))),
+            ("versions", _joined(_versions(worker))),
             ("joined", exact(worker.get("joined_at"))),
             ("last beat", f"{show_seconds(worker.get('last_beat_seconds') or 0.0)} ago"),
             ("incarnation", worker.get("incarnation")),
-            ("version", worker.get("version")),
-            *((f"  {key}", value) for key, value in sorted(facts.items())),
+            *((words, value) for words, value in machine_of(worker.get("facts") or {}) if value),
+            *(("task" if not index else "", line) for index, line in enumerate(_tasks(worker))),
         ]
     )
 
 
-def _task_names(worker: dict[str, Any]) -> list[str]:
-    return [task["name"] if isinstance(task, dict) else str(task) for task in worker.get("tasks") or []]
+def _adapters(worker: dict[str, Any]) -> list[str]:
+    """Name the adapters, with their versions where they have any."""
+    versions = worker.get("versions") or {}
+    named = [(name, versions.get(name)) for name in worker.get("adapters") or []]
+    return [f"{name} ({version})" if version else str(name) for name, version in named]
+
+
+def _versions(worker: dict[str, Any]) -> list[str]:
+    versions = worker.get("versions") or {}
+    others = [name for name in versions if name not in (worker.get("adapters") or ())]
+    fairway = [] if "fairway" in others or not worker.get("version") else [f"fairway {worker['version']}"]
+    return fairway + [f"{name} {versions[name]}" for name in others]
+
+
+def _tasks(worker: dict[str, Any]) -> list[str]:
+    """Write the tasks with their signatures: `async mail.send(to: str, times: int = 1)`."""
+    return [
+        f"{'async ' if task.get('async') else ''}{task['name']}{task.get('signature') or ''}"
+        for task in worker.get("tasks") or []
+    ]
+
+
+@workers.command("tasks")
+@click.argument("name")
+@talks
+def show_tasks(name: str) -> None:
+    """List the tasks a worker knows, with their signatures."""
+    worker = current().transport().call("GET", f"/workers/{part(name)}")
+    if current().json:
+        show_json(worker["tasks"])
+        return
+    for line in _tasks(worker):
+        say(clean(line))
 
 
 @workers.command()

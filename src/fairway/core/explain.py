@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fairway.core.blocked import Blocked
 from fairway.core.disciplines.sfq import Sfq
 from fairway.core.matching import NOT_ON, why_not
+from fairway.core.missing import what_is_missing
 from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.naming import show
 from fairway.core.placement import Kept
@@ -101,11 +102,9 @@ def _workers(world: World, job: Arrival) -> Why | None:
     present = [worker for worker in world.workers.values() if worker.connected]
     if not present:
         return Why("no_worker", "no worker is connected; start one with `fairway worker --join URL`")
-    attached = [worker for worker in present if worker.kind.attached(job.queue)]
-    if not attached:
-        return Why("no_worker", f"no worker serves queue '{job.queue}'", job.queue)
     if job.shape.worker:
         return _pinned(job, present)
+    attached = [worker for worker in present if worker.kind.attached(job.queue)]
     lacks = sorted({lack for worker in attached if (lack := why_not(worker.spec, job.shape))})
     fitting = _fitting(world, job)
     kept_from = [lack.removeprefix(NOT_ON) for lack in lacks if lack.startswith(NOT_ON)]
@@ -113,7 +112,7 @@ def _workers(world: World, job: Arrival) -> Why | None:
         said = f"it is kept from every worker that could take it ({', '.join(kept_from[:3])})"
         return Why("no_worker", said, kept_from[0])
     if not fitting:
-        return Why("no_worker", f"no worker has {' or '.join(lacks)}", lacks[0].split(" ", 1)[1])
+        return Why("no_worker", *what_is_missing([worker.spec for worker in present], job))
     names = ", ".join(sorted(worker.spec.name for worker in fitting)[:3])
     if all(worker.draining for worker in fitting):
         return Why("no_worker", f"every worker that could take it is draining ({names})")

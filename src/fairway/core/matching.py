@@ -95,7 +95,7 @@ def why_not(spec: WorkerSpec, shape: Shape) -> str | None:
     if shape.task and all(task.name != shape.task for task in spec.tasks):
         return f"task {shape.task}"
     for pattern in shape.tags:
-        if not any(glob_match(pattern, tag) for tag in spec.tags):
+        if not has_tag(spec, pattern):
             return f"tag {pattern}"
     if shape.worker and shape.worker != spec.name:
         return f"worker {shape.worker}"
@@ -113,3 +113,18 @@ def bounds_of(shape: Shape) -> dict[str, Any]:
     """Return where such jobs may and may not go, as events tell it."""
     bounds: dict[str, Any] = {"to": shape.worker} if shape.worker else {}
     return bounds | ({"away": list(shape.away)} if shape.away else {})
+
+
+def lacks(spec: WorkerSpec, shape: Shape, queue: str) -> list[str]:
+    """Return everything such a worker lacks for such a job of this queue, for people."""
+    first = why_not(spec, shape)
+    missing = [] if first is None else [first]
+    missing += [f"tag {pattern}" for pattern in shape.tags if not has_tag(spec, pattern)]
+    if not serves(spec.queues, queue):
+        missing.append(f"queue {queue}")
+    return list(dict.fromkeys(missing))
+
+
+def has_tag(spec: WorkerSpec, pattern: str) -> bool:
+    """Say whether a worker has a tag that matches."""
+    return any(glob_match(pattern, tag) for tag in spec.tags)

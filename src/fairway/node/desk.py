@@ -657,7 +657,7 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) ->
 def _show_worker(worker: Worker, mono: float) -> WorkerView:
     spec = worker.spec
     state = "silent" if not worker.connected else "draining" if worker.draining else "up"
-    facts = worker.about.get("facts")
+    facts, signatures = worker.about.get("facts"), worker.about.get("signatures")
     return WorkerView(
         name=spec.name,
         incarnation=spec.incarnation,
@@ -673,4 +673,6 @@ def _show_worker(worker: Worker, mono: float) -> WorkerView:
         joined_at=worker.joined_at,
         last_beat_seconds=round(max(mono - worker.heard_at, 0.0), 3),
         version=str(worker.about.get("version", "")),
+        signatures=dict(signatures) if isinstance(signatures, dict) else {},
+        async_tasks=[task.name for task in spec.tasks if task.is_async],
     )

@@ -41,6 +41,7 @@ class OwnWorker:
                 queues=list(options.queues) or ["**"],
                 apps=list(options.apps),
                 async_per_slot=options.async_per_slot,
+                allow_private=options.allow_private,
                 data_dir=options.worker_home() if node.locks is None and options.name else None,
             ),
             self._connect,

@@ -32,6 +32,7 @@ class NodeOptions:
     apps: tuple[str, ...] = ()
     worker: bool = True
     async_per_slot: int = 100
+    allow_private: bool = False  # what is called on others' behalf may be in networks that are not public
     lead: bool = True
     advertise: str | None = None
     token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)

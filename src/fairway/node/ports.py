@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from random import random
+from typing import Any
 
 from fairway.core import events as happened
 from fairway.core.model import TaskInfo, WorkerSpec
@@ -24,6 +25,7 @@ from fairway.wire import messages as wire
 
 #: Messages waiting for one worker; a worker that does not read loses its connection, not our memory.
 MOST_WAITING = 10_000
+MOST_SIGNATURE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Port:
         self.incarnation = ""  # until its hello
         self.roster = Roster()
         self._told: tuple[str, ...] = ()
+        self._facts: dict[str, Any] = {}  # of its hello
 
     async def receive(self, message: wire.FromWorker) -> None:
         """Turn a worker's message into an event."""
@@ -138,7 +141,9 @@ class Port:
             older.close()
         self._ports[spec.incarnation] = self
         self._welcome(heard=self._hosting.trusts())
-        about = {"facts": hello.facts, "version": hello.version}
+        self._facts = hello.facts
+        signatures = {task.name: task.signature[:MOST_SIGNATURE] for task in hello.tasks if task.signature}
+        about = {"facts": hello.facts, "version": hello.version, "signatures": signatures}
         self._inbox.put(
             happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
             len(hello.results) + 1,
@@ -152,9 +157,9 @@ class Port:
         )  # fmt: skip
 
     def _beat(self, beat: wire.Beat) -> None:
-        self._inbox.put(
-            happened.Renewed(self.incarnation, beat.holds, {"facts": beat.facts} if beat.facts else {})
-        )
+        # A beat says only what changes.
+        about = {"facts": {**self._facts, **beat.facts}} if beat.facts else {}
+        self._inbox.put(happened.Renewed(self.incarnation, beat.holds, about))
         if beat.number > 0 and not self._inbox.closed and self._hosting.trusts():
             self.send(wire.Heard(self._hosting.term, beat.number))
         if self.roster.urls != self._told:

@@ -23,6 +23,7 @@ import contextlib
 import inspect
 import logging
 import os
+import platform
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -191,13 +192,19 @@ class Agent:
             tags=list(self.capacity.tags),
             queues=list(self.capacity.queues),
             async_per_slot=self.capacity.async_per_slot,
-            facts=self._facts | self._passing_facts(),
+            facts=self._facts | self._versions() | self._passing_facts(),
             holds=[held for held in self._holds() if held[:2] not in told],
             results=results,
             predecessor=self.identity.predecessor,
             pid=os.getpid(),
             version=fairway.__version__,
         )
+
+    def _versions(self) -> dict[str, Any]:
+        """Name what runs the code here; an adapter that has no version of its own says nothing."""
+        own = {name: getattr(adapter, "version", None) for name, adapter in self._adapters.items()}
+        told = {name: str(version) for name, version in own.items() if version}
+        return {"versions": {"fairway": fairway.__version__, "python": platform.python_version(), **told}}
 
     async def _keep_receiving(self, transport: Transport) -> None:
         while True:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairway.adapter import Adapter
 from fairway.adapters.command import CommandAdapter
+from fairway.adapters.http import HttpAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.adapters.python.link import CannotImport as CannotImport
 from fairway.worker.agent import Agent, Capacity
@@ -37,6 +38,7 @@ class WorkerOptions:
     async_per_slot: int = 100
     data_dir: Path | None = None
     grace_seconds: float = GRACE_SECONDS
+    allow_private: bool = False  # requests may go into networks that are not public
     token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)
 
 
@@ -52,7 +54,7 @@ def build_agent(options: WorkerOptions, connect: Connect) -> Agent:
 
 def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
     """Return one of each kind of adapter that this worker has work for: the one place that names them."""
-    adapters: list[Adapter] = [CommandAdapter(warden)]
+    adapters: list[Adapter] = [CommandAdapter(warden), HttpAdapter(options.allow_private)]
     if options.apps:
         adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
     return adapters

@@ -299,6 +299,8 @@ def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: i
             os._exit(1)
         _reset_signals()
         _place(fds, above)
+        if request["rights"] is not None:
+            _restrict(request["rights"], guardian)
         argv: list[str] = request["argv"]
         environment = {**os.environ, **request["env"], MARK: mark}
         if request["cwd"] is not None:
@@ -311,6 +313,21 @@ def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: i
         os.write(report, f"{number} {text}{culprit}".encode(errors="replace")[:4000])
     finally:
         os._exit(127)
+
+
+def _restrict(rights: dict[str, Any], guardian: int) -> None:
+    """Give up rights for good: limits while they may still be raised, the user last of all."""
+    if rights["groups"] is not None:
+        os.setgroups(rights["groups"])
+    if rights["gid"] is not None:
+        os.setgid(rights["gid"])
+    for number, soft, hard in rights["limits"]:
+        resource.setrlimit(number, (soft, hard))
+    if rights["uid"] is not None:
+        os.setuid(rights["uid"])
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the kernel forgets it when a process changes its user
+        if os.getppid() != guardian:
+            os._exit(1)
 
 
 def _reset_signals() -> None:

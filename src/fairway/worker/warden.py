@@ -160,8 +160,12 @@ class Warden:
         cwd: str | None = None,
         fds: Mapping[int, int] | None = None,
         bound: bool = False,
+        rights: Mapping[str, Any] | None = None,
     ) -> Process:
         """Start a process. *env* adds to ours; *fds* maps its descriptors to ours, which are copied.
+
+        *rights*: the user it becomes (`uid`, `gid`, `groups`, each may be None) and its `limits`, each a
+        resource's number with its soft and its hard bound.
 
         One that is *bound* ends with the worker's lease, and does not start without.
 
@@ -179,6 +183,7 @@ class Warden:
             "cwd": cwd,
             "fds": list(fds),
             "bound": bound,
+            "rights": None if rights is None else dict(rights),
         }
         if len(frame := guardian.pack(request)) > guardian.MOST_BYTES:
             self._fail(process, NotSpawned(0, "the arguments and environment are over 16 MB"))

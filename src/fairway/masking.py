@@ -1,0 +1,62 @@
+"""Secrets of work: stored, given to the program or server they are for, never shown.
+
+Masked are all values under `secrets`, variables whose name says that they are secret (`DB_PASSWORD`,
+`API_KEY`), and headers such as Authorization. Whatever shows work to anybody comes through here. What a
+program prints is its own: the log is not searched for secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+MASK = "***"
+
+_secret_variable = re.compile(r"(?:^|.*_)(?:TOKEN|SECRET|PASSWORD|PASSWD|KEY|CREDENTIALS?)", re.IGNORECASE)
+_secret_header = re.compile(
+    r"(?:proxy-)?authorization|(?:set-)?cookie|.*(?:token|secret|password|api-?key|signature|credential|-auth"
+    r"|-key).*",
+    re.IGNORECASE,
+)
+#: A key that carries nothing but the job's own name; to see it helps to find the call at the other side.
+_PLAIN_HEADERS = frozenset({"idempotency-key"})
+#: Work without any of these has nothing to hide, and is passed on without being read.
+_MARKS = (b'"secrets"', b'"env"', b'"headers"')
+
+
+def is_secret_variable(name: str) -> bool:
+    """Say whether a variable's value is kept to itself."""
+    return _secret_variable.fullmatch(name) is not None
+
+
+def is_secret_header(name: str) -> bool:
+    """Say whether a header's value is kept to itself."""
+    return name.lower() not in _PLAIN_HEADERS and _secret_header.fullmatch(name) is not None
+
+
+def mask_stored(work: msgspec.Raw) -> msgspec.Raw | dict[str, Any]:
+    """Return stored work as it may be shown."""
+    text = bytes(work)
+    if not any(mark in text for mark in _MARKS):
+        return work
+    return mask_work(msgspec.json.decode(text))
+
+
+def mask_work(work: dict[str, Any]) -> dict[str, Any]:
+    """Return work as it may be shown; the given one stays as it is."""
+    shown = dict(work)
+    for field, is_secret in _FIELDS.items():
+        values = shown.get(field)
+        if isinstance(values, Mapping):
+            shown[field] = {name: MASK if is_secret(name) else value for name, value in values.items()}
+    return shown
+
+
+_FIELDS: dict[str, Callable[[str], bool]] = {
+    "secrets": lambda name: True,
+    "env": is_secret_variable,
+    "headers": is_secret_header,
+}
