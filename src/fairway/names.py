@@ -12,7 +12,7 @@ from functools import lru_cache
 from fairway.errors import InvalidRequest
 
 QUEUE_PATTERN = r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,7}$"
-TASK_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*([.:-][A-Za-z0-9_]+)*$"
+TASK_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(([.:-]|::)[A-Za-z0-9_]+)*$"
 WORKER_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}$"
 MOST_TEXT = 200
 MOST_STARS = 8

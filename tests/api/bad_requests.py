@@ -113,6 +113,8 @@ BAD: list[Bad] = [
         "invalid",
         {"work": {}}, {"work": []}, {"work": {"adapter": "shell"}}, {"work": {"adapter": "command"}},
         {"work": {"adapter": "command", "run": [["ls"]], "shell": True}}, {"work": {"adapter": {"a": 1}}},
+        {"work": {"adapter": "node"}}, {"work": {"adapter": "node", "task": "a", "args": 1}},
+        {"work": {"adapter": "rails", "job": "A", "call": "A.b"}}, {"work": {"adapter": "rails", "call": "A"}},
         {"work": {"adapter": "command", "run": [["ls"]], "env": {"A": 1}}},
         {"work": {"adapter": "command", "run": [["ls"]], "env": {"A=B": "1"}}},
         {"work": {"adapter": "command", "run": [["ls"]], "cwd": 7}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,6 +66,21 @@ def test_a_command_is_work_without_a_task() -> None:
     job = accept(work=command(["sh", "-c", "true"], ["ls", ""], env={"A": ""}, cwd="/tmp"))
     assert (job.adapter, job.task) == ("command", "")
     assert job.payload.startswith(b'{"work":{"adapter":"command","run":[["sh","-c","true"]')
+
+
+@pytest.mark.parametrize(
+    ("task", "work"),
+    [
+        ("resize", {"adapter": "node", "task": "resize", "args": ["a.png"], "kwargs": {"width": 200}}),
+        ("mail.send", {"adapter": "my-go_adapter2", "task": "mail.send"}),
+        ("Mail::Weekly", {"adapter": "rails", "job": "Mail::Weekly", "args": [1]}),
+        ("Mail::Box.sweep", {"adapter": "rails", "call": "Mail::Box.sweep"}),
+    ],
+)
+def test_the_work_of_a_warm_adapter_names_its_task(task: str, work: dict[str, Any]) -> None:
+    job = accept(work=work)
+    assert (job.adapter, job.task) == (work["adapter"], task)
+    assert json.loads(job.payload) == {"work": work}
 
 
 def test_a_time_may_be_given_instead_of_a_delay() -> None:
@@ -162,7 +178,19 @@ def test_exactly_one_of_task_and_work_is_due() -> None:
     ("field", "work", "says"),
     [
         ("work.adapter", {}, "command"),
-        ("work.adapter", {"adapter": "shell", "run": [["ls"]]}, "command"),
+        ("work.adapter", {"adapter": "Shell", "run": [["ls"]]}, "command"),
+        ("work.adapter", {"adapter": "python", "task": "mail.send"}, "command"),
+        ("work", {"adapter": "shell", "run": [["ls"]]}, "known are adapter, task"),
+        ("work.task", {"adapter": "node"}, "needs task"),
+        ("work.task", {"adapter": "node", "task": 7}, "needs task"),
+        ("work.task", {"adapter": "node", "task": "two words"}, "not a task name"),
+        ("work.args", {"adapter": "node", "task": "add", "args": {}}, "list"),
+        ("work.kwargs", {"adapter": "node", "task": "add", "kwargs": []}, "object"),
+        ("work", {"adapter": "rails", "task": "MailJob"}, "known are adapter, job, call"),
+        ("work.job", {"adapter": "rails"}, "either job"),
+        ("work.job", {"adapter": "rails", "job": "A", "call": "A.b"}, "either job"),
+        ("work.job", {"adapter": "rails", "job": "Mail::"}, "not a task name"),
+        ("work.call", {"adapter": "rails", "call": "Mail::Box"}, "names no method"),
         ("work.adapter", {"adapter": None}, "command"),
         ("work.adapter", {"adapter": ["command"]}, "command"),
         ("work", command(["ls"], shell=True), "known are"),

@@ -50,6 +50,17 @@ def test_a_worker_serves_the_queues_its_globs_cover(
     assert serves(globs, path) == attached
 
 
+def test_a_task_belongs_to_its_adapter() -> None:
+    tasks = (TaskInfo("add", True, "python"), TaskInfo("add", False, "node"), TaskInfo("old"))
+    worker = WorkerSpec("w", "w.1", 4, frozenset({"python", "node", "warm"}), tasks)
+    lacks = [why_not(worker, Shape(adapter, "add")) for adapter in ("python", "node", "warm")]
+    assert lacks == [None, None, "task add"]
+    assert why_not(worker, Shape("warm", "old")) is None
+    kind = WorkerClass(worker)
+    assert [kind.is_async(Shape(adapter, "add")) for adapter in ("python", "node")] == [True, False]
+    assert kind.part is not None and not kind.part.fits(Shape("node", "add"))
+
+
 def test_only_async_tasks_share_a_slot() -> None:
     kind = WorkerClass(WORKER)
     assert kind.is_async(Shape("python", "fetch"))

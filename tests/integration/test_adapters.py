@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +19,7 @@ from fairway.adapters.python.adapter import PythonAdapter
 from fairway.wire.messages import Assignment
 from fairway.worker.guardian import read_clock
 from fairway.worker.warden import Ended, Warden
+from tests.integration.warm_children import WARM_KINDS, make_adapter
 from tests.integration.web import Web, web_server
 from tests.integration.worker_world import (
     PATIENCE_SECONDS,
@@ -44,10 +45,25 @@ class Kind(NamedTuple):
     resist: Callable[[int], Assignment]  # the same, and not to be stopped by asking
     speaks: bool = False  # the last two say a word once they run
     guarded: bool = True  # its attempts are processes of the guardian's
+    spares: Sequence[int] = range(14)  # descriptors to be left over, one try each
 
 
 #: Where requests go: a server that the stage has started.
 WEB = Web()
+
+
+def warm(name: str, **more: Any) -> Kind:
+    """Return the kind of an adapter whose children speak the warm protocol."""
+    call = WARM_KINDS[name].call
+    return Kind(
+        lambda warden: make_adapter(name, warden),
+        succeed=lambda job: call(job, "add", 1, 1),
+        fail=lambda job: call(job, "fail", "plain"),
+        last=lambda job: call(job, "sleep", 60),
+        resist=lambda job: call(job, "spin", 60),
+        speaks=True,
+        **more,
+    )
 
 
 KINDS = {
@@ -81,7 +97,12 @@ KINDS = {
         resist=lambda job: request(job, WEB.url("/slow")),
         guarded=False,
     ),
+    "warm": warm("warm"),
+    "node": warm("node"),
+    "rails": warm("rails", spares=(0, 7, 13)),  # which takes its time to boot
 }
+
+MARKS = {"rails": pytest.mark.timeout(400), "node": pytest.mark.timeout(400)}  # may have to be installed
 
 
 class Stage:
@@ -126,7 +147,12 @@ async def raised(kind: Kind) -> AsyncIterator[Stage]:
         await warden.close()
 
 
-@pytest.fixture(params=KINDS)
+def chosen(names: Iterable[str]) -> list[Any]:
+    """Return kinds as parameters of tests."""
+    return [pytest.param(name, marks=MARKS.get(name, ())) for name in names]
+
+
+@pytest.fixture(params=chosen(KINDS))
 async def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.chdir(Path(__file__).parent)
     async with raised(KINDS[request.param]) as stage:
@@ -134,7 +160,9 @@ async def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 #: For tests about the guardian.
-guarded = pytest.mark.parametrize("stage", [name for name in KINDS if KINDS[name].guarded], indirect=True)
+guarded = pytest.mark.parametrize(
+    "stage", chosen(name for name in KINDS if KINDS[name].guarded), indirect=True
+)
 
 
 async def test_what_goes_well_is_ok_and_what_does_not_is_an_error(stage: Stage) -> None:
@@ -245,8 +273,8 @@ async def test_without_descriptors_nothing_hangs_and_nothing_leaks(stage: Stage)
     await stage.begin(stage.kind.last(1))  # so that the next one needs a process of its own
     await eventually(lambda: stage.kind.guarded or WEB.asked)
     before = open_descriptors()
-    jobs = range(100, 112)
-    for job, spare in zip(jobs, range(12), strict=True):
+    jobs = range(100, 100 + len(stage.kind.spares))
+    for job, spare in zip(jobs, stage.kind.spares, strict=True):
         with few_descriptors(spare):
             try:
                 stage.adapter.begin([stage.kind.last(job)])

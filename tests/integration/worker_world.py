@@ -15,7 +15,7 @@ import psutil
 
 from fairway.wire.messages import Assignment, LogPiece, Note, Result
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0  # a child may have to boot Rails first, on a slow machine
 Key = tuple[int, int]
 
 

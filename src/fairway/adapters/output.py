@@ -22,6 +22,7 @@ MOST_BYTES = 1024 * 1024
 TAIL_BYTES = 4096
 READ_BYTES = 64 * 1024
 DRAIN_BYTES = 1024 * 1024
+SETTLE_READS = 32  # 2 MB: twice what a pipe holds at most
 DRAIN_SECONDS = 0.005
 NOTICE = "[output beyond 1 MB is dropped]\n"
 
@@ -76,6 +77,11 @@ class Output:
         for stream in list(self._streams):
             stream.close()
 
+    def settle(self) -> None:
+        """Pass on all that was written until now, also a line that has no end yet."""
+        for stream in list(self._streams):
+            stream.settle()
+
     def take(self, name: str, chunk: bytes) -> None:
         """Keep the tail of what came on a stream."""
         if self.keeps_last and name == "stdout":
@@ -129,6 +135,22 @@ class Stream:
         os.close(self._fd)
         self._fd = -1
         self._output.forget(self)
+
+    def settle(self) -> None:
+        """Take in what stands in the pipe, so that what comes next is somebody else's; begin a new line."""
+        for _ in range(SETTLE_READS):
+            if not (chunk := self._read(READ_BYTES)):
+                break
+            if not self._output.full:
+                self._take(chunk)
+        if self._fd < 0:  # it has ended, and said its last
+            return
+        self._output.pass_on(self._name, self._line)
+        self._line, self._cut = b"", False
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+            self._loop.add_reader(self._fd, self._on_readable)
 
     def _on_readable(self) -> None:
         chunk = self._read(READ_BYTES)

@@ -100,6 +100,8 @@ def _check_hello(hello: Hello) -> None:
         check_text(adapter, "adapters", 64)
     for task in hello.tasks:
         check_task(task.name, "tasks")
+        if task.adapter:
+            check_text(task.adapter, "tasks", 64)
     check_globs(hello.tags, "tags", MOST_NAMES)
     check_globs(hello.queues, "queues", MOST_NAMES)
     _check_facts(hello.facts)

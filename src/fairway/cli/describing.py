@@ -20,14 +20,20 @@ def what(job: Job) -> str:
     work = job.get("work")
     if isinstance(work, Mapping):
         return _what_work(work)
-    given = [json.dumps(value) for value in job.get("args") or []]
-    given += [f"{name}={json.dumps(value)}" for name, value in (job.get("kwargs") or {}).items()]
-    return f"{job.get('task')}({', '.join(given)})"
+    return _what_call(job.get("task"), job)
+
+
+def _what_call(task: Any, call: Mapping[str, Any]) -> str:
+    given = [json.dumps(value) for value in call.get("args") or []]
+    given += [f"{name}={json.dumps(value)}" for name, value in (call.get("kwargs") or {}).items()]
+    return f"{task}({', '.join(given)})"
 
 
 def _what_work(work: Mapping[str, Any]) -> str:
     if work.get("adapter") == "http":
         return f"{work.get('method', 'GET')} {work.get('url')}"
+    if task := work.get("task") or work.get("job") or work.get("call"):
+        return f"{work.get('adapter')}: {_what_call(task, work)}"
     steps = work.get("run")
     if isinstance(steps, list):
         lines = [step.get("argv") if isinstance(step, Mapping) else step for step in steps]

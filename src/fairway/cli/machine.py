@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from fairway.warm_work import is_warm
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,6 +20,23 @@ OPTIONS = (
     click.option("--tag", "tags", metavar="TAG", multiple=True, help="What it offers, such as gpu."),
     click.option("--queues", metavar="GLOB,...", multiple=True, help="Whose jobs it takes.  [all]"),
     click.option("--app", "apps", metavar="MODULE:APP", multiple=True, help="A Python app with tasks."),
+    click.option(
+        "--adapter",
+        "adapters",
+        metavar="NAME=COMMAND",
+        multiple=True,
+        help="A program that speaks the warm protocol.",
+    ),
+    click.option(
+        "--rails", type=click.Path(exists=True, file_okay=False), help="A Rails application's folder."
+    ),
+    click.option(
+        "--warm-jobs",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Replace a warm child after so many jobs; 0: never.",
+    ),
     click.option(
         "--async-per-slot", type=COUNT, default=100, show_default=True, help="async tasks that share a slot."
     ),
@@ -42,3 +62,25 @@ def check_apps(apps: tuple[str, ...]) -> None:
         module, colon, name = app.partition(":")
         if not (module and colon and name):
             raise click.UsageError(f"--app {app!r} names no app; write MODULE:APP, such as shop.jobs:app")
+
+
+def read_adapters(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    """Read `NAME=COMMAND` of warm adapters; the command is split as a shell would, and run without one."""
+    adapters: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, command = text.partition("=")
+        try:
+            argv = shlex.split(command)
+        except ValueError as error:
+            raise click.UsageError(f"--adapter {text!r} cannot be taken apart: {error}") from None
+        if not argv:
+            raise click.UsageError(f"--adapter {text!r} starts nothing; write NAME=COMMAND")
+        if not is_warm(name) or name == "rails":
+            raise click.UsageError(
+                f"--adapter {text!r}: {name!r} cannot be its name; write up to 31 of a-z 0-9 _ -, beginning"
+                " with a letter, and none of command, http, python, rails"
+            )
+        if name in adapters:
+            raise click.UsageError(f"--adapter {name} is given twice")
+        adapters[name] = argv
+    return adapters

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fairway.cli.machine import check_apps, executes
+from fairway.cli.machine import check_apps, executes, read_adapters
 from fairway.cli.output import clean, say
 from fairway.cli.parsing import split_commas
 
@@ -38,6 +38,9 @@ def up(
     tags: tuple[str, ...],
     queues: tuple[str, ...],
     apps: tuple[str, ...],
+    adapters: tuple[str, ...],
+    rails: str | None,
+    warm_jobs: int,
     async_per_slot: int,
     allow_private: bool,
     no_worker: bool,
@@ -75,6 +78,9 @@ def up(
         worker=not no_worker,
         lead=not no_lead,
         advertise=advertise,
+        adapters=read_adapters(adapters),
+        rails=rails,
+        warm_jobs=warm_jobs,
         async_per_slot=async_per_slot,
         allow_private=allow_private,
         data_dir=data_dir,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairway.cli.machine import check_apps, executes
+from fairway.cli.machine import check_apps, executes, read_adapters
 from fairway.cli.output import clean, count_of, say
 from fairway.cli.parsing import split_commas
 from fairway.places import data_directory
@@ -26,6 +26,9 @@ def worker(
     tags: tuple[str, ...],
     queues: tuple[str, ...],
     apps: tuple[str, ...],
+    adapters: tuple[str, ...],
+    rails: str | None,
+    warm_jobs: int,
     async_per_slot: int,
     allow_private: bool,
     data_dir: Path | None,
@@ -44,6 +47,9 @@ def worker(
         join=list(join),
         tags=list(tags),
         apps=list(apps),
+        adapters=read_adapters(adapters),
+        rails=rails,
+        warm_jobs=warm_jobs,
         async_per_slot=async_per_slot,
         allow_private=allow_private,
         data_dir=data_directory(data_dir),

@@ -21,9 +21,9 @@ NOT_ON = "not on "
 class View:
     """What a kind of worker can run, remembered shape by shape and queue by queue."""
 
-    def __init__(self, spec: WorkerSpec, only: frozenset[str] | None = None) -> None:
+    def __init__(self, spec: WorkerSpec, only: frozenset[tuple[str, str]] | None = None) -> None:
         self._spec = spec
-        self._only = only  # the tasks that count; None: all
+        self._only = only  # the adapters' tasks that count; None: all
         self._fits: dict[Shape, bool] = {}
         self._attached: dict[str, bool] = {}
 
@@ -31,7 +31,7 @@ class View:
         """Say whether such a job can run here."""
         known = self._fits.get(shape)
         if known is None:
-            allowed = self._only is None or shape.task in self._only
+            allowed = self._only is None or (shape.adapter, shape.task) in self._only
             known = self._fits[shape] = allowed and why_not(self._spec, shape) is None
         return known
 
@@ -49,7 +49,7 @@ class WorkerClass:
     def __init__(self, spec: WorkerSpec, alone: bool = True) -> None:
         if not alone:
             spec = replace(spec, name="")  # of many: no job means one of them
-        self.shared = frozenset(task.name for task in spec.tasks if task.is_async)
+        self.shared = frozenset(shared_tasks(spec))
         self.whole = View(spec)
         self.part = View(spec, self.shared) if self.shared else None  # only what shares its slot
 
@@ -64,11 +64,19 @@ class WorkerClass:
 
     def is_async(self, shape: Shape) -> bool:
         """Say whether the job shares its slot with others."""
-        return shape.task in self.shared
+        return bool(self.shared) and (shape.adapter, shape.task) in self.shared
 
     def attached(self, path: str) -> bool:
         """Say whether such workers serve this queue."""
         return self.whole.attached(path)
+
+
+def shared_tasks(spec: WorkerSpec) -> Iterable[tuple[str, str]]:
+    """Yield the adapter and name of each task that shares its slot."""
+    for task in spec.tasks:
+        if task.is_async:
+            for adapter in [task.adapter] if task.adapter else spec.adapters:
+                yield adapter, task.name
 
 
 def class_key(spec: WorkerSpec, alone: bool = False) -> tuple[object, ...]:
@@ -92,7 +100,9 @@ def why_not(spec: WorkerSpec, shape: Shape) -> str | None:
     """Return what such a worker lacks for such a job, or None if it fits."""
     if shape.adapter not in spec.adapters:
         return f"adapter {shape.adapter}"
-    if shape.task and all(task.name != shape.task for task in spec.tasks):
+    if shape.task and all(
+        task.name != shape.task or task.adapter not in ("", shape.adapter) for task in spec.tasks
+    ):
         return f"task {shape.task}"
     for pattern in shape.tags:
         if not has_tag(spec, pattern):

@@ -260,6 +260,7 @@ class TaskInfo:
 
     name: str
     is_async: bool = False
+    adapter: str = ""  # "": any of the worker's
 
 
 @dataclass(frozen=True, slots=True)

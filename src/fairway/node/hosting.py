@@ -40,6 +40,9 @@ class OwnWorker:
                 tags=list(options.tags),
                 queues=list(options.queues) or ["**"],
                 apps=list(options.apps),
+                adapters=dict(options.adapters),
+                rails=options.rails,
+                warm_jobs=options.warm_jobs,
                 async_per_slot=options.async_per_slot,
                 allow_private=options.allow_private,
                 data_dir=options.worker_home() if node.locks is None and options.name else None,
@@ -53,7 +56,7 @@ class OwnWorker:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the adapters, then serve; raises CannotImport if an app cannot be imported."""
+        """Start the adapters, then serve; raises CannotImport or CannotStart if one cannot work."""
         if self._lock is not None and self._lock.try_lock() and self._lock.descriptor is not None:
             # The guardian holds it too: the worker counts as dead only when its children are gone.
             self._agent.warden.inherit += (self._lock.descriptor,)

@@ -30,6 +30,9 @@ class NodeOptions:
     tags: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     apps: tuple[str, ...] = ()
+    adapters: dict[str, list[str]] = field(default_factory=dict)  # warm ones: what to start, by name
+    rails: str | None = None
+    warm_jobs: int = 0
     worker: bool = True
     async_per_slot: int = 100
     allow_private: bool = False  # what is called on others' behalf may be in networks that are not public

@@ -209,7 +209,7 @@ def read_spec(hello: wire.Hello) -> WorkerSpec:
         incarnation=hello.incarnation,
         slots=hello.slots,
         adapters=frozenset(hello.adapters),
-        tasks=tuple(TaskInfo(task.name, task.is_async) for task in hello.tasks),
+        tasks=tuple(TaskInfo(task.name, task.is_async, task.adapter) for task in hello.tasks),
         tags=tuple(hello.tags),
         queues=tuple(hello.queues) or ("**",),
         async_per_slot=hello.async_per_slot,

@@ -17,7 +17,7 @@ from fairway.node.app import Node
 from fairway.node.options import NodeOptions
 from fairway.node.schedulers import Schedulers
 from fairway.plugins import load_disciplines
-from fairway.worker.app import CannotImport, explain_import
+from fairway.worker.app import CannotImport, CannotStart, explain_import
 
 
 def run_node(options: NodeOptions, announce: Callable[[str], None], schedulers: Sequence[str] = ()) -> int:
@@ -52,7 +52,7 @@ async def _run(options: NodeOptions, names: Sequence[str], announce: Callable[[s
     try:
         if not await _start(hosted, stop):
             return 0
-    except CannotImport as error:
+    except (CannotImport, CannotStart) as error:
         await hosted.stop()
         raise FairwayError(explain_import(options.apps, error)) from None
     except (FairwayError, OSError):  # the database or the address: what it says is all there is to say

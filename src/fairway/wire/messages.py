@@ -31,6 +31,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     name: str
     is_async: bool = False
     signature: str = ""
+    adapter: str = ""  # whose it is; "": any of the worker's adapters
 
 
 class LogPiece(NamedTuple):

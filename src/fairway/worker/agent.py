@@ -29,6 +29,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 import fairway
 from fairway.adapter import Adapter
 from fairway.wire.messages import (
@@ -115,7 +117,8 @@ class Agent:
         self.warden.start()
         try:
             for adapter in self._adapters.values():
-                self.tasks += await adapter.start(self)
+                tasks = await adapter.start(self)
+                self.tasks += [msgspec.structs.replace(task, adapter=adapter.name) for task in tasks]
         except BaseException:
             await self.warden.close()
             raise

@@ -16,6 +16,9 @@ from fairway.adapters.command import CommandAdapter
 from fairway.adapters.http import HttpAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.adapters.python.link import CannotImport as CannotImport
+from fairway.adapters.rails import make_rails_adapter
+from fairway.adapters.warm.adapter import WarmAdapter
+from fairway.adapters.warm.child import CannotStart as CannotStart
 from fairway.worker.agent import Agent, Capacity
 from fairway.worker.identity import take_identity
 from fairway.worker.socket_transport import Connector
@@ -35,6 +38,9 @@ class WorkerOptions:
     tags: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=lambda: ["**"])
     apps: list[str] = field(default_factory=list)
+    adapters: dict[str, list[str]] = field(default_factory=dict)  # warm ones: what to start, by name
+    rails: str | None = None
+    warm_jobs: int = 0
     async_per_slot: int = 100
     data_dir: Path | None = None
     grace_seconds: float = GRACE_SECONDS
@@ -57,6 +63,10 @@ def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
     adapters: list[Adapter] = [CommandAdapter(warden), HttpAdapter(options.allow_private)]
     if options.apps:
         adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
+    for name, argv in options.adapters.items():
+        adapters.append(WarmAdapter(name, argv, warden, options.slots, recycle_jobs=options.warm_jobs))
+    if options.rails is not None:
+        adapters.append(make_rails_adapter(options.rails, warden, options.slots, options.warm_jobs))
     return adapters
 
 
@@ -65,7 +75,7 @@ async def run_worker(options: WorkerOptions) -> int:
     agent = build_agent(options, Connector(options.join, options.token))
     try:
         await agent.start()
-    except CannotImport as error:
+    except (CannotImport, CannotStart) as error:
         print(f"fairway: {explain_import(options.apps, error)}", file=sys.stderr)
         return 1
     stopping = asyncio.Event()
@@ -101,7 +111,9 @@ async def close_or_hurry(agent: Agent, grace_seconds: float, at_once: asyncio.Ev
     await asyncio.wait([closing], timeout=2)
 
 
-def explain_import(apps: Sequence[str], error: CannotImport) -> str:
-    """Say which app cannot be imported, and why."""
+def explain_import(apps: Sequence[str], error: CannotImport | CannotStart) -> str:
+    """Say which app cannot be imported, or which adapter does not start, and why."""
+    if isinstance(error, CannotStart):
+        return str(error)
     reason = str(error).strip().rpartition("\n")[2]
     return f"cannot import {', '.join(apps)}: {reason}\n\n{error}"
