@@ -120,6 +120,8 @@ def test_a_job_found_by_id_is_converted_by_its_task(peer: Peer, send: Any) -> No
     assert send.app.get(JOB).result() == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     peer.says(job("succeeded", {"ok": True, "value": MOMENT}, task="unknown.here"))
     assert send.app.get(JOB).result() == MOMENT
+    peer.says(job("succeeded", {"ok": True, "value": MOMENT}, work={"adapter": "node", "task": "mail.send"}))
+    assert send.app.get(JOB).result() == MOMENT  # another adapter's, of the same name
 
 
 def test_a_job_that_is_not_there(peer: Peer, send: Any) -> None:

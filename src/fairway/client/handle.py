@@ -149,7 +149,9 @@ class Handle(Generic[R]):
         outcome = self._job["outcome"]
         if not outcome["ok"]:
             raise self._failure(outcome)
-        task = self._task or self._app.tasks.get(self._job.get("task") or "")
+        # Work of another adapter may be named like a task of ours.
+        name = "" if self._job.get("work") else self._job.get("task") or ""
+        task = self._task or self._app.tasks.get(name)
         convert = task.convert_value if task else None
         value: R = outcome.get("value") if convert is None else convert(outcome.get("value"))
         return value
