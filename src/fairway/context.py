@@ -147,3 +147,23 @@ def enter_alone(assignment: Assignment | None) -> None:
 def enter_shared(assignment: Assignment) -> None:
     """Say which attempt the running asyncio task belongs to."""
     _shared.set(Current(assignment))
+
+
+def find_key() -> tuple[int, int] | None:
+    """Return (job, attempt) of the code that asks; None if no attempt can be told."""
+    here = _shared.get() or _alone
+    if here is None:
+        return None
+    return here._assignment[:2] if isinstance(here, Current) else here[:2]
+
+
+def find_alone() -> tuple[int, int] | None:
+    """Return (job, attempt) that this process runs alone, whoever asks."""
+    if _alone is None:
+        return None
+    return _alone._assignment[:2] if isinstance(_alone, Current) else _alone[:2]
+
+
+def is_shared() -> bool:
+    """Whether the code that asks belongs to one attempt of many in this process."""
+    return _shared.get() is not None

@@ -6,7 +6,9 @@ changes something returns after its commit.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -240,6 +242,15 @@ class Desk(Protocol):
 
     async def wait_job(self, job: int, timeout: float) -> StoredJob:
         """Return the job as soon as it has ended, or as it is when the time is over."""
+
+    async def settle_log(self) -> None:
+        """Wait a moment until output that has come to this node is in the store."""
+
+    def follow_log(self, job: int) -> AbstractContextManager[asyncio.Event]:
+        """Give an event that is set when a job's log has grown, on a node that leads."""
+
+    async def look(self, job: int) -> str:
+        """Return where the code of a running job is just now; Conflict if it does not run."""
 
     async def search(self, query: Query, *, sort: str, limit: int, cursor: str | None) -> Page:
         """Return a page of jobs."""

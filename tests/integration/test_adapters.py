@@ -45,7 +45,7 @@ class Kind(NamedTuple):
     resist: Callable[[int], Assignment]  # the same, and not to be stopped by asking
     speaks: bool = False  # the last two say a word once they run
     guarded: bool = True  # its attempts are processes of the guardian's
-    spares: Sequence[int] = range(14)  # descriptors to be left over, one try each
+    spares: Sequence[int] = range(24)  # descriptors to be left over, one try each
 
 
 #: Where requests go: a server that the stage has started.

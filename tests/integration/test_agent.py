@@ -26,9 +26,11 @@ from fairway.wire.messages import (
     Held,
     Hello,
     Logs,
+    Look,
     Refusal,
     Result,
     Results,
+    Seen,
     Stop,
     ToWorker,
     Welcome,
@@ -220,6 +222,32 @@ async def test_a_stop_ends_an_attempt_as_cancelled(agent: Agent, node: Node) -> 
     port.say(Stop(1, [Held(1, 1), Held(2, 1), Held(9, 9)]))
     await port.until(lambda: len(port.results()) == 2)
     assert {result.kind for result in port.results()} == {"cancelled"}
+
+
+async def test_it_says_where_an_attempt_is_or_that_it_does_not_run_it(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 60)]))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not any("time.sleep" in seen.text for seen in port.of(Seen)):
+            before = len(port.of(Seen))
+            port.say(Look(1, before, 1, 1))
+            await port.until(lambda before=before: len(port.of(Seen)) > before)
+    port.say(Look(1, 777, 1, 2))
+    await port.until(lambda: port.of(Seen)[-1].number == 777)
+    assert not port.of(Seen)[-1].found
+
+
+async def test_what_an_attempt_wrote_is_told_before_its_result(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    for job in range(1, 21):
+        port.say(Begin(1, [command(job, ["echo", "hello"])]))
+    await port.until(lambda: len(port.results()) == 20)
+    ended: set[int] = set()
+    for message in port.heard:
+        if isinstance(message, Logs):
+            assert ended.isdisjoint(piece.job for piece in message.pieces)
+        elif isinstance(message, Results):
+            ended |= {result.job for result in message.results}
 
 
 async def test_a_refused_agent_tries_again(agent: Agent, node: Node) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairway.errors import StoreUnavailable
 from fairway.node import logbook
+from fairway.node.feed import Feed
 from fairway.node.logbook import Logbook
 from fairway.store import LogLine
 from fairway.stores.memory import MemoryStore
@@ -85,6 +86,38 @@ async def test_output_that_the_store_will_not_take_is_counted_and_ends_nothing()
     book.keep(lines(5, 1))
     await until(lambda: len(store.tables.log) == 1)
     writing.cancel()
+
+
+@in_virtual_time
+async def test_whoever_asks_for_a_log_can_wait_until_all_that_has_come_is_written() -> None:
+    store = SlowStore()
+    book = Logbook(store)
+    writing = asyncio.create_task(book.write_forever())
+    book.keep(lines(0, 1))
+    await asyncio.sleep(0)
+    book.keep(lines(1, 1))  # while the first is written
+    asyncio.get_running_loop().call_later(1, store.ready.set)
+    await book.settle(30)
+    assert len(store.tables.log) == 2
+    store.ready.clear()
+    book.keep(lines(2, 1))
+    await book.settle(30)  # not for ever
+    assert len(store.tables.log) == 2
+    writing.cancel()
+
+
+@in_virtual_time
+async def test_followers_of_a_job_are_woken_when_its_output_is_in_the_store() -> None:
+    store = MemoryStore()
+    feed = Feed(store)
+    book = Logbook(store, feed.wrote)
+    with feed.follow_log(1) as mine, feed.follow_log(2) as others:
+        book.keep(lines(0, 1))
+        assert not mine.is_set()
+        await book.flush()
+        assert mine.is_set() and not others.is_set()
+    book.keep(lines(1, 1))
+    await book.flush()  # nobody follows
 
 
 class SlowLogStore(HeldStore):

@@ -26,6 +26,7 @@ from fairway.adapters.command_result import BadResult, Scratch, find_result, mea
 from fairway.adapters.command_rights import AS_IT_IS, NotAllowed, Rights, find_rights
 from fairway.adapters.notes import PLACE, Notes
 from fairway.adapters.output import Output
+from fairway.adapters.processes import show_processes
 from fairway.wire.messages import Assignment, Note, Result, Task
 from fairway.worker.warden import Ended, Happening, NotSpawned, Process, Warden
 
@@ -90,8 +91,10 @@ class CommandAdapter:
         return (job, attempt) in self._live
 
     async def look(self, job: int, attempt: int) -> str | None:
-        """Nothing can be told yet."""
-        return None
+        """Return its processes and what they do."""
+        execution = self._live.get((job, attempt))
+        pid = None if execution is None else execution.pid
+        return None if pid is None else await asyncio.to_thread(show_processes, pid)
 
     def resize(self, slots: int) -> None:
         """Commands share nothing: nothing is kept for slots."""
@@ -122,7 +125,7 @@ class Execution:
         self.task: asyncio.Task[None] | None = None
         self._assignment, self._warden = assignment, warden
         self._output = Output(assignment.job, assignment.attempt, reporter.wrote)
-        self._notes = Notes(self.key, reporter.noted, self._output.notice)
+        self._notes = Notes(self.key, reporter.noted, self._complain)
         self._scratch = scratch
         self._rights: Rights = AS_IT_IS
         self._input: int | None = None
@@ -149,6 +152,15 @@ class Execution:
             for timer in self._timers:
                 timer.cancel()
         return Result(*self.key, kind, body, time.monotonic() - started)
+
+    def _complain(self, text: str) -> None:
+        """Tell the people who read the log what cannot be taken."""
+        self._output.notice(f"[{text}]\n")
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the step that runs."""
+        return None if self._process is None else self._process.pid
 
     def stop(self, kind: str, force: bool) -> None:
         """End the attempt as *kind*; the first kind given stays."""

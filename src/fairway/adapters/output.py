@@ -14,15 +14,15 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from fairway.adapters.lines import MOST_BYTES, MOST_LINE_BYTES, Lines
 from fairway.wire.messages import LogPiece
 
-MOST_LINE_BYTES = 64 * 1024
-MOST_BYTES = 1024 * 1024
 TAIL_BYTES = 4096
 READ_BYTES = 64 * 1024
 DRAIN_BYTES = 1024 * 1024
-SETTLE_READS = 32  # 2 MB: twice what a pipe holds at most
+CATCH_UP_READS = 32  # 2 MB: twice what a pipe holds at most
 DRAIN_SECONDS = 0.005
 NOTICE = "[output beyond 1 MB is dropped]\n"
 
@@ -55,10 +55,6 @@ class Output:
     def last_line(self) -> str:
         """The last line of stdout that is not empty, or its last 64 KB."""
         return self._last.rstrip().rpartition(b"\n")[2].strip().decode(errors="replace")
-
-    def notice(self, text: str) -> None:
-        """Say something of our own beside what was written."""
-        self._report("notice", f"[{text}]\n")
 
     def open(self, name: str) -> int:
         """Return a descriptor for a process to write to; the caller closes its copy."""
@@ -98,7 +94,11 @@ class Output:
         self._bytes += len(kept)
         self._report(name, kept.decode(errors="replace"))
         if len(kept) == room:
-            self._report("notice", NOTICE)
+            self.notice(NOTICE)
+
+    def notice(self, text: str) -> None:
+        """Put a word of our own between what the attempt wrote."""
+        self._report("notice", text)
 
     def forget(self, stream: Stream) -> None:
         """A stream has ended."""
@@ -112,13 +112,29 @@ class Output:
         self._wrote([LogPiece(self._job, self._attempt, self._number, at, stream, text)])
 
 
+class Sink(Protocol):
+    """Where the lines of a pipe go."""
+
+    @property
+    def full(self) -> bool:
+        """Whether all that comes now is dropped."""
+
+    def take(self, name: str, chunk: bytes) -> None:
+        """See what comes, line or not."""
+
+    def pass_on(self, name: str, lines: bytes) -> None:
+        """Keep whole lines."""
+
+    def forget(self, stream: Stream) -> None:
+        """This pipe has ended."""
+
+
 class Stream:
     """One pipe that is being read."""
 
-    def __init__(self, output: Output, name: str, fd: int) -> None:
+    def __init__(self, output: Sink, name: str, fd: int) -> None:
         self._output, self._name, self._fd = output, name, fd
-        self._line = b""  # the beginning of a line whose end has not come
-        self._cut = False  # that line is over its bound
+        self._lines = Lines()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         os.set_blocking(fd, False)
@@ -128,7 +144,7 @@ class Stream:
         """Pass on what is left and stop."""
         if self._fd < 0:
             return
-        self._output.pass_on(self._name, self._line)
+        self.end_line()
         self._loop.remove_reader(self._fd)
         if self._timer:
             self._timer.cancel()
@@ -138,19 +154,27 @@ class Stream:
 
     def settle(self) -> None:
         """Take in what stands in the pipe, so that what comes next is somebody else's; begin a new line."""
-        for _ in range(SETTLE_READS):
-            if not (chunk := self._read(READ_BYTES)):
-                break
-            if not self._output.full:
-                self._take(chunk)
+        self.catch_up()
         if self._fd < 0:  # it has ended, and said its last
             return
-        self._output.pass_on(self._name, self._line)
-        self._line, self._cut = b"", False
+        self.end_line()
         if self._timer:
             self._timer.cancel()
             self._timer = None
             self._loop.add_reader(self._fd, self._on_readable)
+
+    def catch_up(self) -> None:
+        """Read what stands in the pipe now."""
+        for _ in range(CATCH_UP_READS):
+            if self._fd < 0 or not (chunk := self._read(READ_BYTES)):
+                return
+            if not self._output.full:
+                self._take(chunk)
+
+    def end_line(self) -> None:
+        """Pass on a line whose end has not come: nothing will be added to it."""
+        if rest := self._lines.take_rest():
+            self._output.pass_on(self._name, rest)
 
     def _on_readable(self) -> None:
         chunk = self._read(READ_BYTES)
@@ -172,33 +196,21 @@ class Stream:
         return chunk
 
     def _take(self, chunk: bytes) -> None:
-        """Pass on the lines that are whole now; keep the rest, up to a line's bound."""
-        first, newline, rest = chunk.partition(b"\n")
-        if not newline:
-            self._keep(chunk)
-            return
-        head = b"" if self._cut else (self._line + first)[:MOST_LINE_BYTES] + newline
-        whole, newline, self._line = rest.rpartition(b"\n")
-        self._cut = False
-        self._output.pass_on(self._name, head + whole + newline)
-
-    def _keep(self, part: bytes) -> None:
-        if self._cut:
-            return
-        self._line += part
-        if len(self._line) > MOST_LINE_BYTES:
-            self._output.pass_on(self._name, self._line[:MOST_LINE_BYTES] + b"\n")
-            self._line, self._cut = b"", True
+        if lines := self._lines.feed(chunk):
+            self._output.pass_on(self._name, lines)
 
     def _slow_down(self) -> None:
         """From now on read much at a time, some hundred times a second."""
         self._loop.remove_reader(self._fd)
-        self._line = b""
+        self._lines.take_rest()
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, DRAIN_BYTES)
         self._drain()
 
     def _drain(self) -> None:
+        if not self._output.full:  # what comes is another attempt's by now
+            self._loop.add_reader(self._fd, self._on_readable)
+            return
         self._read(DRAIN_BYTES)
         if self._fd >= 0:
             self._timer = self._loop.call_later(DRAIN_SECONDS, self._drain)

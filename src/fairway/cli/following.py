@@ -58,7 +58,9 @@ def print_log(transport: Transport, job: str, attempt: int | None = None, raw: b
 def follow_log(transport: Transport, job: str, attempt: int | None = None, raw: bool = False) -> None:
     """Print what a job writes until it ended, each stream to its own."""
     params = {"attempt": attempt, "follow": True}
-    for event in transport.stream(f"/jobs/{part(job)}/log", params):
+    for event in transport.follow(f"/jobs/{part(job)}/log", params):
+        if event.event == "end":
+            return
         if event.event == "log":
             piece = event.json()
             write(str(piece["text"]), piece["stream"], raw)

@@ -129,6 +129,18 @@ def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
 
 
 @jobs.command()
+@click.argument("job_id", metavar="ID")
+@talks
+def stack(job_id: str) -> None:
+    """Print where a running job is just now: the stack of its code, or the processes of a command."""
+    text = current().transport().call("GET", f"/jobs/{part(job_id)}/stack")
+    if current().json:
+        show_json({"id": job_id, "stack": text})
+    else:
+        say(clean(str(text), keep="\n\t").rstrip())
+
+
+@jobs.command()
 @actions.selects
 @click.option("--force", is_flag=True, help="Kill what runs at once instead of asking it first.")
 @talks

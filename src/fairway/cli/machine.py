@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from fairway.cli.parsing import lasting, size
 from fairway.warm_work import is_warm
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,6 +46,24 @@ OPTIONS = (
         is_flag=True,
         envvar="FAIRWAY_ALLOW_PRIVATE",
         help="HTTP jobs may go to private addresses too.",
+    ),
+    click.option(
+        "--max-jobs-per-child",
+        type=click.IntRange(1, 1_000_000_000),
+        metavar="N",
+        help="A Python child is replaced after so many jobs.",
+    ),
+    click.option(
+        "--max-child-age",
+        callback=lasting,
+        metavar="DURATION",
+        help="A Python child is replaced when so old.",
+    ),
+    click.option(
+        "--max-child-memory",
+        callback=size,
+        metavar="SIZE",
+        help="A Python child is replaced when it has so much memory, such as 512MB.",
     ),
 )
 

@@ -5,6 +5,7 @@ Each function is a callback of an option; None means that the option was not giv
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -19,6 +20,27 @@ def duration(_: click.Context, parameter: click.Parameter, text: str | None) -> 
         return None if text is None else parse_duration(text, parameter.opts[0])
     except InvalidRequest as error:
         raise click.BadParameter(str(error)) from None
+
+
+def lasting(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read a duration that is not nothing."""
+    seconds = duration(context, parameter, text)
+    if seconds == 0:
+        raise click.BadParameter("it must be longer than nothing")
+    return seconds
+
+
+def size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """Read `512MB`, `2GB` or bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,15})\s*(B|KB|MB|GB|TB)?", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter(f"{text[:60]!r} is no size; write one such as 512MB")
+    return int(found[1]) * UNITS[(found[2] or "B").upper()]
+
+
+UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def moment(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:

@@ -43,6 +43,9 @@ def up(
     warm_jobs: int,
     async_per_slot: int,
     allow_private: bool,
+    max_jobs_per_child: int | None,
+    max_child_age: float | None,
+    max_child_memory: int | None,
     no_worker: bool,
     no_lead: bool,
     advertise: str | None,
@@ -83,6 +86,9 @@ def up(
         warm_jobs=warm_jobs,
         async_per_slot=async_per_slot,
         allow_private=allow_private,
+        max_jobs_per_child=max_jobs_per_child,
+        max_child_age=max_child_age,
+        max_child_memory=max_child_memory,
         data_dir=data_dir,
     )
     options.check()

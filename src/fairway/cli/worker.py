@@ -31,6 +31,9 @@ def worker(
     warm_jobs: int,
     async_per_slot: int,
     allow_private: bool,
+    max_jobs_per_child: int | None,
+    max_child_age: float | None,
+    max_child_memory: int | None,
     data_dir: Path | None,
 ) -> int:
     """Start a worker that joins a node.
@@ -52,6 +55,9 @@ def worker(
         warm_jobs=warm_jobs,
         async_per_slot=async_per_slot,
         allow_private=allow_private,
+        max_jobs_per_child=max_jobs_per_child,
+        max_child_age=max_child_age,
+        max_child_memory=max_child_memory,
         data_dir=data_directory(data_dir),
         **{key: value for key, value in chosen.items() if value is not None},
     )

@@ -41,6 +41,11 @@ class Channel(Protocol):
 
     async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job: ...
 
+    def stack(self, job: str) -> str:
+        """Return where a running job's code is; raises Conflict if it does not run."""
+
+    async def astack(self, job: str) -> str: ...
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         """Make or replace a schedule and return it as the API shows it."""
 

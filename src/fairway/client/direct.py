@@ -77,6 +77,12 @@ class DirectChannel:
     async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job:
         return await (await self._aleader()).aact(job, verb, body)
 
+    def stack(self, job: str) -> str:
+        return self._leader().stack(job)
+
+    async def astack(self, job: str) -> str:
+        return await (await self._aleader()).astack(job)
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return self._leader().put_schedule(name, body)
 

@@ -137,6 +137,14 @@ class Handle(Generic[R]):
         self._job = await self._app.channel.aact(self.id, "requeue", {})
         return self
 
+    def stack(self) -> str:
+        """Return where the job's code is just now, as text; raises Conflict if it does not run."""
+        return self._app.channel.stack(self.id)
+
+    async def astack(self) -> str:
+        """Do the same without blocking the event loop."""
+        return await self._app.channel.astack(self.id)
+
     def _current(self) -> Job:
         if self._job["state"] not in _ended and not _in_event_loop():
             self.refresh()

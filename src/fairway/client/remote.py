@@ -50,6 +50,12 @@ class RemoteChannel:
     async def aact(self, job: str, verb: str, body: dict[str, Any]) -> Job:
         return _job(await self.transport.acall("POST", f"/jobs/{job}/{verb}", body=body))
 
+    def stack(self, job: str) -> str:
+        return str(self.transport.call("GET", f"/jobs/{job}/stack"))
+
+    async def astack(self, job: str) -> str:
+        return str(await self.transport.acall("GET", f"/jobs/{job}/stack"))
+
     def put_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return _job(self.transport.call("PUT", f"/schedules/{name}", body=body))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,7 +43,16 @@ from fairway.desk import (
     WorkerView,
 )
 from fairway.desk import Reply as LeaderReply
-from fairway.errors import Conflict, Deposed, InvalidRequest, NoLeader, NotFound, QueueFull, WorldError
+from fairway.errors import (
+    CallerError,
+    Conflict,
+    Deposed,
+    InvalidRequest,
+    NoLeader,
+    NotFound,
+    QueueFull,
+    WorldError,
+)
 from fairway.ids import IdMaker, show
 from fairway.keys import KeyedQueues, with_keys
 from fairway.node.engine import Engine, arrival_of_stored
@@ -79,6 +88,7 @@ T = TypeVar("T")
 ASK_TRIES = 8
 ASK_SECONDS = 10.0
 FLOWS_SHOWN = 100
+SETTLE_SECONDS = 2.0
 MAYBE_ACCEPTED = "; the jobs may be accepted all the same: ask again under the same Idempotency-Key"
 
 
@@ -189,6 +199,29 @@ class NodeDesk:
                 await waiter
             finally:
                 waiter.cancel()
+
+    async def settle_log(self) -> None:
+        if self._node.engine is not None:
+            await self._node.engine.settle_log(SETTLE_SECONDS)
+
+    def follow_log(self, job: int) -> AbstractContextManager[asyncio.Event]:
+        return self._node.feed.follow_log(job)
+
+    async def look(self, job: int) -> str:
+        engine, found = self._leader(), await self.get_job(job)
+        where = await _ask_leader(engine.look(lambda world: _where_runs(world, job)))
+        if where is None:
+            raise Conflict(f"job {show(job)} does not run: it is {found.state}", code="not_running")
+        attempt, incarnation, name = where
+        port = engine.ports.get(incarnation)
+        if port is None:
+            raise Conflict(f"worker '{name}', which runs it, is not connected now", code="worker_silent")
+        seen = await port.look(job, attempt)
+        if seen is None:
+            raise CallerError(f"worker '{name}' did not answer", code="no_answer", status=504)
+        if not seen.found:
+            raise CallerError(f"worker '{name}': {seen.text}", code="cannot_tell", status=501)
+        return seen.text
 
     async def search(self, query: Query, *, sort: str, limit: int, cursor: str | None) -> Page:
         return await self.store.search(query, now=wall(), sort=sort, limit=limit, cursor=cursor)
@@ -570,6 +603,14 @@ def _show_schedule(row: ScheduleRow, now: int) -> ScheduleView:
     return ScheduleView(
         row.name, spec, progress, preview(spec, progress, now), row.created_at, row.changed_at
     )
+
+
+def _where_runs(world: World, job: int) -> tuple[int, str, str] | None:
+    """Return a running job's attempt, its worker's incarnation and name; None if it does not run."""
+    live = world.live.get(job)
+    if live is None or not live.attempt:
+        return None
+    return live.attempt, live.incarnation, live.worker.spec.name
 
 
 def _is_for_leader(tree: Tree, job: StoredJob) -> bool:

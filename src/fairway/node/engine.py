@@ -69,7 +69,7 @@ class Engine:
         self._revivals: dict[int, list[asyncio.Future[StoredJob | None]]] = {}
         self._resolutions: dict[int, list[asyncio.Future[bool]]] = {}
         self._promises: set[asyncio.Future[Any]] = set()  # every answer that somebody waits for
-        self._logbook = Logbook(store)
+        self._logbook = Logbook(store, feed.wrote)
         self._progress = ProgressNews(self.core.world, self.note)
         self.notebook = Notebook(store, self._progress.add)
         self._stopping = False
@@ -121,6 +121,10 @@ class Engine:
         answer: asyncio.Future[T] = self._promise()
         self._looks.append((read, answer))
         return await answer
+
+    async def settle_log(self, timeout: float) -> None:
+        """Wait until the output that has come so far is in the store."""
+        await self._logbook.settle(timeout)
 
     def look_again(self) -> None:
         """Somebody else may have inserted jobs."""

@@ -7,7 +7,8 @@ until the next commit. So a listener that falls behind holds no memory, and none
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from fairway.core.plan import Event, News
 from fairway.errors import InvalidRequest
@@ -25,6 +26,7 @@ class Feed:
         self._told = asyncio.Event()
         self._waiters: dict[int, list[asyncio.Future[None]]] = {}
         self._live = False
+        self._log_followers: dict[int, set[asyncio.Event]] = {}
 
     @property
     def live(self) -> bool:
@@ -65,6 +67,26 @@ class Feed:
                 waiters.remove(future)
             if not waiters:
                 self._waiters.pop(job, None)
+
+    @contextmanager
+    def follow_log(self, job: int) -> Iterator[asyncio.Event]:
+        """Give an event that is set whenever a job has something new in its log, as far as we hear."""
+        wake = asyncio.Event()
+        self._log_followers.setdefault(job, set()).add(wake)
+        try:
+            yield wake
+        finally:
+            followers = self._log_followers[job]
+            followers.discard(wake)
+            if not followers:
+                del self._log_followers[job]
+
+    def wrote(self, jobs: Iterable[int]) -> None:
+        """Wake those who follow the logs of these jobs."""
+        if self._log_followers:
+            for job in jobs:
+                for wake in self._log_followers.get(job, ()):
+                    wake.set()
 
     async def follow(self, after: str | None) -> AsyncIterator[list[NumberedEvent] | None]:
         """Yield events behind *after*; None whenever nothing came for a while."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from fairway.errors import WorldError
 from fairway.store import LogLine, Store
@@ -20,8 +21,11 @@ MOST_CHARACTERS = 16 * 1024 * 1024
 class Logbook:
     """Gathers pieces of output and writes them in batches. Owned by an engine."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, wrote: Callable[[set[int]], None] = lambda jobs: None) -> None:
+        """*wrote* is told which jobs have something new in the store."""
+        self._store, self._wrote = store, wrote
+        self._writing = 0
+        self._rested = asyncio.Event()
         self._lines: list[LogLine] = []
         self._characters = 0
         self._filled = asyncio.Event()
@@ -44,15 +48,30 @@ class Logbook:
             self._filled.clear()
             await self.flush()
 
+    async def settle(self, timeout: float) -> None:
+        """Wait until all that has come so far is written, or the time is over."""
+        try:
+            async with asyncio.timeout(timeout):
+                while self._lines or self._writing:
+                    self._rested.clear()
+                    await self._rested.wait()
+        except TimeoutError:
+            return
+
     async def flush(self) -> None:
         """Write what has gathered."""
         lines, self._lines, self._characters = self._lines, [], 0
         if not lines:
             return
+        self._writing += 1
         try:
             await self._store.add_log(lines)
+            self._wrote({line.job for line in lines})
         except WorldError as error:
             self.dropped += len(lines)
             log.warning(
                 "output of running jobs was not kept", extra={"pieces": len(lines), "why": str(error)}
             )
+        finally:
+            self._writing -= 1
+            self._rested.set()

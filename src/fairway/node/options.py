@@ -36,6 +36,9 @@ class NodeOptions:
     worker: bool = True
     async_per_slot: int = 100
     allow_private: bool = False  # what is called on others' behalf may be in networks that are not public
+    max_jobs_per_child: int | None = None
+    max_child_age: float | None = None  # seconds
+    max_child_memory: int | None = None  # bytes
     lead: bool = True
     advertise: str | None = None
     token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)
@@ -56,6 +59,9 @@ class NodeOptions:
             raise InvalidRequest("slots must be 1 to 10,000", field="slots")
         if not 1 <= self.async_per_slot <= 1_000_000:
             raise InvalidRequest("async_per_slot must be 1 to 1,000,000", field="async_per_slot")
+        for name in ("max_jobs_per_child", "max_child_age", "max_child_memory"):
+            if (bound := getattr(self, name)) is not None and bound <= 0:
+                raise InvalidRequest(f"{name} must be above 0", field=name)
         if self.scheduler is not None:
             check_scheduler(self.scheduler)
         self.check_token()

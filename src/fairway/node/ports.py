@@ -18,7 +18,7 @@ from typing import Any
 
 from fairway.core import events as happened
 from fairway.core.model import TaskInfo, WorkerSpec
-from fairway.errors import InvalidRequest
+from fairway.errors import Busy, InvalidRequest
 from fairway.node.inbox import Inbox
 from fairway.store import LogLine, NoteRow
 from fairway.wire import messages as wire
@@ -26,6 +26,9 @@ from fairway.wire import messages as wire
 #: Messages waiting for one worker; a worker that does not read loses its connection, not our memory.
 MOST_WAITING = 10_000
 MOST_SIGNATURE = 1000
+#: A worker answers within five seconds, one way or the other.
+SEEN_SECONDS = 6.0
+MOST_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,25 @@ class Port:
         self.roster = Roster()
         self._told: tuple[str, ...] = ()
         self._facts: dict[str, Any] = {}  # of its hello
+        self._looks: dict[int, asyncio.Future[wire.Seen]] = {}
+        self._look_number = 0
+
+    async def look(self, job: int, attempt: int) -> wire.Seen | None:
+        """Ask the worker where the code of an attempt is; None if it does not answer."""
+        if len(self._looks) >= MOST_LOOKS:
+            raise Busy("too many ask this worker where its jobs are")
+        self._look_number += 1
+        number = self._look_number
+        answer: asyncio.Future[wire.Seen] = asyncio.get_running_loop().create_future()
+        self._looks[number] = answer
+        self.send(wire.Look(self._hosting.term, number, job, attempt))
+        try:
+            async with asyncio.timeout(SEEN_SECONDS):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._looks[number]
 
     async def receive(self, message: wire.FromWorker) -> None:
         """Turn a worker's message into an event."""
@@ -91,6 +113,9 @@ class Port:
                 self._keep_log([LogLine(*piece) for piece in pieces])
             case wire.Notes(notes):
                 self._keep_notes([self._row(note) for note in notes])
+            case wire.Seen(number):
+                if (answer := self._looks.get(number)) is not None and not answer.done():
+                    answer.set_result(message)
             case wire.Draining():
                 self._inbox.put(happened.Drained(self.incarnation))
             case wire.Goodbye():

@@ -7,7 +7,7 @@ Its duties:
    say who it is, what it holds and what it has finished but was not thanked for.
 3. Beat, naming every attempt it holds.
 4. Give begun attempts to their adapters, each (job, attempt) at most once in its life; stop those it is
-   told to stop; drop what an older term sends.
+   told to stop; say where their code is when asked; drop what an older term sends.
 5. Pass on results, hand-backs and output; keep results and hand-backs until they are acknowledged.
 6. End the code that must not outlive its lease (`kill`) before anybody else can be given it.
 7. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
@@ -45,9 +45,11 @@ from fairway.wire.messages import (
     Held,
     Hello,
     LogPiece,
+    Look,
     Note,
     Refusal,
     Result,
+    Seen,
     Stop,
     Task,
     ToWorker,
@@ -66,6 +68,9 @@ REMEMBERED = 50_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.7
+LOOK_SECONDS = 5.0
+MOST_LOOKS = 20
+MOST_SEEN = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class Agent:
         self._leaving = False
         self._left = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._looking: set[asyncio.Task[None]] = set()
 
     # --- 1. starting ----------------------------------------------------------------------------------
     async def start(self) -> None:
@@ -258,6 +264,8 @@ class Agent:
                 self._acknowledge(message)
             elif isinstance(message, Stop):
                 self._stop(message)
+            elif isinstance(message, Look):
+                self._begin_look(message)
             elif isinstance(message, Heard):
                 self._lease.heard(message.number)
                 self.warden.renew(self._lease.until)
@@ -315,6 +323,30 @@ class Agent:
         for held in message.attempts:
             if adapter := self._held.get(held[:2]):
                 adapter.stop(held.job, held.attempt, message.force, message.kind)
+
+    def _begin_look(self, message: Look) -> None:
+        if len(self._looking) >= MOST_LOOKS:
+            self._outbox.add_seen(Seen(message.number, "this worker is looking at too many attempts", False))
+            return
+        task = asyncio.get_running_loop().create_task(self._look(message))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _look(self, message: Look) -> None:
+        """Say where an attempt's code is, or why that cannot be told."""
+        adapter = self._held.get((message.job, message.attempt))
+        text, why = None, "this worker does not run it any more"
+        if adapter is not None:
+            why = f"the {adapter.name} adapter cannot tell where its code is"
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    text = await adapter.look(message.job, message.attempt)
+            except TimeoutError:
+                why = f"its process did not answer within {LOOK_SECONDS:g} s"
+            except Exception as error:
+                log.error("the %s adapter could not look: %r", adapter.name, error, exc_info=error)
+                why = f"the worker could not look: {type(error).__name__}"
+        self._outbox.add_seen(Seen(message.number, (text or why)[:MOST_SEEN], text is not None))
 
     # --- 5. reports -------------------------------------------------------------------------------------
     def finished(self, results: Sequence[Result]) -> None:

@@ -16,6 +16,7 @@ from fairway.adapters.command import CommandAdapter
 from fairway.adapters.http import HttpAdapter
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.adapters.python.link import CannotImport as CannotImport
+from fairway.adapters.python.recycling import Bounds
 from fairway.adapters.rails import make_rails_adapter
 from fairway.adapters.warm.adapter import WarmAdapter
 from fairway.adapters.warm.child import CannotStart as CannotStart
@@ -42,6 +43,9 @@ class WorkerOptions:
     rails: str | None = None
     warm_jobs: int = 0
     async_per_slot: int = 100
+    max_jobs_per_child: int | None = None
+    max_child_age: float | None = None  # seconds
+    max_child_memory: int | None = None  # bytes
     data_dir: Path | None = None
     grace_seconds: float = GRACE_SECONDS
     allow_private: bool = False  # requests may go into networks that are not public
@@ -62,7 +66,8 @@ def build_adapters(options: WorkerOptions, warden: Warden) -> list[Adapter]:
     """Return one of each kind of adapter that this worker has work for: the one place that names them."""
     adapters: list[Adapter] = [CommandAdapter(warden), HttpAdapter(options.allow_private)]
     if options.apps:
-        adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot))
+        bounds = Bounds(options.max_jobs_per_child, options.max_child_age, options.max_child_memory)
+        adapters.append(PythonAdapter(warden, options.apps, options.slots, options.async_per_slot, bounds))
     for name, argv in options.adapters.items():
         adapters.append(WarmAdapter(name, argv, warden, options.slots, recycle_jobs=options.warm_jobs))
     if options.rails is not None:

@@ -11,7 +11,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from fairway.wire.messages import FromWorker, HandBack, Held, LogPiece, Logs, Note, Notes, Result, Results
+from fairway.wire.messages import (
+    FromWorker,
+    HandBack,
+    Held,
+    LogPiece,
+    Logs,
+    Note,
+    Notes,
+    Result,
+    Results,
+    Seen,
+)
 
 Key = tuple[int, int]
 MOST_UNACKNOWLEDGED = 50_000
@@ -21,6 +32,7 @@ MOST_RESULTS = 5_000
 MOST_RESULT_BYTES = 4 * 1024 * 1024
 MOST_PIECES = 2_000
 MOST_NOTES = 100  # each may carry a checkpoint of 64 KB
+MOST_SEEN = 100
 
 
 class Outbox:
@@ -36,6 +48,7 @@ class Outbox:
         self._noted: dict[Key, Note] = {}  # what was sent; a new connection hears it again
         self._logs: deque[LogPiece] = deque()
         self._log_bytes = 0
+        self._seen: deque[Seen] = deque(maxlen=MOST_SEEN)
 
     @property
     def is_full(self) -> bool:
@@ -73,6 +86,11 @@ class Outbox:
                 known[note[:2]] = note if before is None else merge(before, note)
         while len(self._noted) > MOST_UNACKNOWLEDGED:
             del self._noted[next(iter(self._noted))]
+        self.wake.set()
+
+    def add_seen(self, seen: Seen) -> None:
+        """Answer a look; should nobody have taken the answers for long, the oldest is dropped."""
+        self._seen.append(seen)
         self.wake.set()
 
     def acknowledge(self, attempts: Iterable[Key]) -> None:
@@ -114,14 +132,22 @@ class Outbox:
             notes, self._notes = list(self._notes.values()), {}
             for start in range(0, len(notes), MOST_NOTES):
                 yield Notes(notes[start : start + MOST_NOTES])
+        yield from self._take_logs(len(self._logs))  # what ended has its whole log with its result
         for part in split(results):
             yield Results(part)
         for start in range(0, len(hand_backs), MOST_RESULTS):
             yield HandBack(hand_backs[start : start + MOST_RESULTS])
-        while self._logs:
-            yield Logs(self._take_logs())
+        while self._seen:
+            yield self._seen.popleft()
 
-    def _take_logs(self) -> list[LogPiece]:
+    def _take_logs(self, count: int) -> Iterator[Logs]:
+        """Yield so many pieces, or what is left of them; those that come meanwhile must not delay results."""
+        while self._logs and count > 0:
+            pieces = self._take_pieces()
+            count -= len(pieces)
+            yield Logs(pieces)
+
+    def _take_pieces(self) -> list[LogPiece]:
         pieces: list[LogPiece] = []
         size = 0
         while self._logs and len(pieces) < MOST_PIECES and size < MOST_RESULT_BYTES:

@@ -18,8 +18,9 @@ from itertools import count, repeat
 from fairway.adapter import Reporter
 from fairway.adapters.python.async_link import AsyncLink
 from fairway.adapters.python.link import CannotImport, Key, Link
+from fairway.adapters.python.recycling import Bounds, Recycler
 from fairway.adapters.python.sync_link import SyncLink
-from fairway.wire.messages import Assignment, Note, Result, Task
+from fairway.wire.messages import Assignment, LogPiece, Note, Result, Task
 from fairway.worker.warden import Warden
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,16 @@ class PythonAdapter:
 
     name = "python"
 
-    def __init__(self, warden: Warden, apps: Sequence[str], slots: int, async_per_slot: int = 100) -> None:
+    def __init__(
+        self,
+        warden: Warden,
+        apps: Sequence[str],
+        slots: int,
+        async_per_slot: int = 100,
+        bounds: Bounds | None = None,
+    ) -> None:
         self._warden, self._apps = warden, list(apps)
+        self._recycler = Recycler(bounds, self._start_heir) if bounds else None
         self._slots, self._async_per_slot = slots, async_per_slot
         self._reporter: Reporter
         self._async_tasks: frozenset[str] = frozenset()
@@ -72,6 +81,8 @@ class PythonAdapter:
         sync_link = self._find_idle_link()
         self._where.update(zip(keys, zip(repeat(sync_link), count()), strict=False))
         sync_link.begin(assignments, keys)
+        if self._recycler is not None:
+            self._recycler.prepare(sync_link, len(keys))
 
     def _begin_async(self, assignments: Sequence[Assignment]) -> None:
         for index, assignment in enumerate(assignments):
@@ -99,8 +110,11 @@ class PythonAdapter:
     def _find_async_link(self, kill: bool) -> AsyncLink:
         """Pack the first child that has room; what ends with the lease shares none with what runs on."""
         for link in self._async_links:
-            if link.ends_with_lease == kill and len(link) < self._async_per_slot:
+            if link.ends_with_lease == kill and len(link) < self._async_per_slot and not link.drains:
                 return link
+        return self._new_async_link(kill)
+
+    def _new_async_link(self, kill: bool) -> AsyncLink:
         link = AsyncLink(self._warden, self._apps, self, kill)
         self._links.add(link)
         self._async_links.append(link)
@@ -128,8 +142,13 @@ class PythonAdapter:
         return isinstance(link, AsyncLink) and (job, attempt) in link.sent_at
 
     async def look(self, job: int, attempt: int) -> str | None:
-        """Nothing can be told yet."""
-        return None
+        """Return its stack; None if it does not run."""
+        found = self._where.get((job, attempt))
+        if found is None:
+            return None
+        if not self.started(job, attempt):
+            return "it has not begun: its process is still starting, or busy with another job\n"
+        return await found[0].look((job, attempt))
 
     def resize(self, slots: int) -> None:
         """Keep as many children warm as there are slots."""
@@ -163,14 +182,54 @@ class PythonAdapter:
         """Whether this attempt has not ended."""
         return key in self._where
 
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """Pass on output."""
+        self._reporter.wrote(pieces)
+
     def became_idle(self, link: SyncLink) -> None:
-        """Keep an idle child warm, unless there are more than slots."""
+        """Keep an idle child warm, unless there are more than slots, or it has served long enough."""
         if link.gone:
             return
-        if len(self._idle) < self._slots:
+        spare = 0
+        if self._recycler is not None:
+            if self._recycler.is_over(link):
+                link.retire()
+                return
+            spare = link.heir is not None and not link.heir.is_ready
+        if len(self._idle) < self._slots + spare:
             self._idle.append(link)
         else:
-            link.close()
+            link.retire()
+
+    # --- recycling ----------------------------------------------------------------------------------
+    def has_done(self, link: Link, count: int) -> None:
+        """Count; an async child, which may never be idle, is looked at now."""
+        link.done += count
+        if self._recycler is None or not isinstance(link, AsyncLink):
+            return
+        link.drains = link.drains or self._recycler.is_over(link)
+        if link.drains and not len(link):
+            link.retire()
+
+    def became_fit(self, heir: Link) -> None:
+        """An heir is ready: whom it replaces can go, if that is over its bound."""
+        if self._recycler is None:
+            return
+        self._recycler.look_at_new(heir)
+        for link in [link for link in self._idle if link.heir is heir]:
+            if self._recycler.is_over(link):
+                self._idle.remove(link)
+                link.retire()
+
+    def _start_heir(self, link: Link) -> Link | None:
+        try:
+            if isinstance(link, AsyncLink):
+                return self._new_async_link(link.ends_with_lease)
+            self._idle.insert(0, heir := self._new_sync_link())  # those that are ready are taken first
+        except OSError as error:
+            log.warning("no child to replace one that has served long enough: %r", error)
+            return None
+        return heir
 
     def unlink(self, link: Link) -> None:
         """Forget a child that is gone."""

@@ -25,6 +25,9 @@ from fairway.adapters.python.judge import (
     judge_value,
 )
 from fairway.adapters.python.notes import Notes
+from fairway.adapters.python.speech import Speech
+from fairway.adapters.python.stacks import show_task
+from fairway.adapters.python.watchdog import Watchdog
 from fairway.wire.messages import Assignment, Result
 
 Key = tuple[int, int]
@@ -33,8 +36,10 @@ Key = tuple[int, int]
 class AsyncChild:
     """Owned by the loop it runs on."""
 
-    def __init__(self, tasks: dict[str, RegisteredTask], apps: list[str]) -> None:
-        self._tasks, self._apps = tasks, apps
+    def __init__(
+        self, tasks: dict[str, RegisteredTask], apps: list[str], speech: Speech, stacks: int
+    ) -> None:
+        self._tasks, self._apps, self._speech = tasks, apps, speech
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._stopped_as: dict[Key, str] = {}
         self._results: list[Result] = []
@@ -44,6 +49,8 @@ class AsyncChild:
         self._loop: asyncio.AbstractEventLoop
         self._gone = asyncio.Event()
         self._notes = Notes(self._send_notes_soon, self._send_notes_at_once)
+        self._watchdog = Watchdog(self._running, stacks)
+        speech.is_running = self._running.__contains__
 
     async def serve(self, data: socket.socket, control: socket.socket) -> None:
         """Run jobs until the agent is gone."""
@@ -62,8 +69,18 @@ class AsyncChild:
         if kind == frames.JOBS:
             for job in self._decoder.decode(body):
                 self._running[job[:2]] = asyncio.get_running_loop().create_task(self._run(job))
+            if not self._watchdog.is_watching:
+                self._watchdog.begin()
         elif kind in (frames.ASK, frames.STOP):
             self._stop(kind, *msgspec.msgpack.decode(body))
+        elif kind == frames.LOOK:
+            self._look(*msgspec.msgpack.decode(body))
+
+    def _look(self, number: int, job: int, attempt: int) -> None:
+        """Say where an attempt is; while the loop is blocked the agent finds out by itself."""
+        task = self._running.get((job, attempt))
+        stack = "" if task is None else show_task(task, OWN_CODE)
+        self._speech.send(frames.SEEN, number, stack)
 
     def _stop(self, kind: bytes, job: int, attempt: int, stopped_as: str) -> None:
         key = (job, attempt)
@@ -93,6 +110,8 @@ class AsyncChild:
         finally:
             self._running.pop(key, None)
             context.asked_to_end.discard(key)
+            if self._speech.voices:
+                self._speech.finish(key)
         stopped_as = self._stopped_as.pop(key, None)
         if stopped_as is not None and kind != "ok":
             kind = stopped_as
@@ -122,6 +141,8 @@ class AsyncChild:
         if self._notes.are_waiting:
             self._send_notes()
         results, self._results = self._results, []
+        if self._speech.has_unsent:
+            self._speech.flush()
         self._transport.write(frames.pack(frames.RESULTS, self._encoder.encode(results)))
 
     # --- notes --------------------------------------------------------------------------------------
@@ -142,6 +163,9 @@ class AsyncChild:
             return False
         self._send_notes()
         return True
+
+
+OWN_CODE = frozenset({AsyncChild._run.__code__, AsyncChild._call.__code__})
 
 
 class Listener(asyncio.Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairway.adapters.python.judge import describe
 from fairway.adapters.python.link import Key, Link, Owner
@@ -19,6 +19,7 @@ class AsyncLink(Link):
 
     def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner, kill: bool = False) -> None:
         self.ends_with_lease = kill  # all that it runs
+        self.drains = False  # it takes no more, and goes when all it has have ended
         self.sent_at: dict[Key, float] = {}  # what runs, as far as we know
         self.waiting: dict[Key, Assignment] = {}  # what goes out at the next turn of the loop, or when ready
         self._timers: dict[Key, asyncio.TimerHandle] = {}
@@ -26,6 +27,10 @@ class AsyncLink(Link):
 
     def __len__(self) -> int:
         return len(self.sent_at) + len(self.waiting)
+
+    def running_keys(self) -> Iterable[Key]:
+        """Return all that were sent."""
+        return self.sent_at
 
     def begin(self, assignment: Assignment) -> None:
         """Run one more; those of one turn of the loop go out together."""

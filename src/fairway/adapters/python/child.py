@@ -1,7 +1,8 @@
 """The process in which the user's tasks run: `python -m fairway.adapters.python.child KIND APP...`
 
-It inherits three descriptors: the data socket, the control socket and the page. It imports the apps, says
-which tasks they have (or why they cannot be imported), and serves until the agent is gone.
+It inherits five descriptors: the data socket, the control socket, the page, a pipe for stacks and the
+worker's own stderr. It imports the apps, says which tasks they have (or why they cannot be imported), and
+serves until the agent is gone.
 """
 
 from __future__ import annotations
@@ -23,39 +24,51 @@ from fairway.adapters.python import frames
 from fairway.adapters.python.async_child import AsyncChild
 from fairway.adapters.python.judge import RegisteredTask
 from fairway.adapters.python.page import map_page
+from fairway.adapters.python.speech import Speech
+from fairway.adapters.python.spoken_streams import listen_to_logging, replace_streams
+from fairway.adapters.python.stacks import dump_on_signal
 from fairway.adapters.python.sync_child import SyncChild
 from fairway.wire.messages import Task
 
-DATA, CONTROL, PAGE = 3, 4, 5
+DATA, CONTROL, PAGE, STACKS, WORKER = 3, 4, 5, 6, 7
 
 
 def main(kind: str, apps: list[str]) -> None:
     """Import, say so, serve."""
-    for fd in (DATA, CONTROL, PAGE):
+    for fd in (DATA, CONTROL, PAGE, STACKS, WORKER):
         os.set_inheritable(fd, False)
     data, control = socket.socket(fileno=DATA), socket.socket(fileno=CONTROL)
     print_by_line()
+    speech = Speech(control)
+    replace_streams(speech, os.fdopen(WORKER, "w", 1, errors="backslashreplace", closefd=False))
+    dump_on_signal(STACKS)
     try:
         tasks = load_tasks(apps)
     except BaseException as error:
         data.sendall(frames.pack(frames.FAILED, explain(error).encode(errors="replace")))
         sys.exit(1)
+    listen_to_logging()
     announced = [Task(task.name, task.is_async, str(task.signature)) for task in tasks.values()]
     data.sendall(frames.pack(frames.READY, msgspec.msgpack.encode(announced)))
     with contextlib.suppress(ConnectionError):
-        serve(kind, tasks, apps, data, control)
+        serve(kind, tasks, apps, data, control, speech)
 
 
 def serve(
-    kind: str, tasks: dict[str, RegisteredTask], apps: list[str], data: socket.socket, control: socket.socket
+    kind: str,
+    tasks: dict[str, RegisteredTask],
+    apps: list[str],
+    data: socket.socket,
+    control: socket.socket,
+    speech: Speech,
 ) -> None:
     """Run what comes, in the manner of *kind*."""
     if kind == "sync":
-        SyncChild(tasks, apps, data).serve(control, map_page(PAGE))
+        SyncChild(tasks, apps, data, speech).serve(control, map_page(PAGE))
         return
 
     async def run() -> None:
-        await AsyncChild(tasks, apps).serve(data, control)
+        await AsyncChild(tasks, apps, speech, STACKS).serve(data, control)
 
     with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
         runner.run(run())

@@ -3,6 +3,9 @@
 To a child: JOBS (a list of assignments), ASK, STOP and FLUSH on the control socket. From a child: READY
 (its tasks), FAILED (why it cannot work), RESULTS, LAST: the results that end a bundle, and NOTES: what
 attempts say of themselves, always before their results.
+
+What a child says beside that comes on the control socket, where any of its threads may send whatever
+the others do: LOG (output) and SEEN (the answer to a LOOK).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Iterator
 
 JOBS, ASK, STOP, FLUSH = b"j", b"a", b"s", b"f"
 READY, FAILED, RESULTS, LAST, NOTES = b"y", b"x", b"r", b"e", b"n"
+LOOK, LOG, SEEN = b"l", b"o", b"k"
 MOST_BYTES = 1 << 30
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from fairway.adapters.command import name_signal
 from fairway.adapters.python import child, frames
+from fairway.adapters.python.hearing import Hearing
 from fairway.adapters.python.page import NONE_YET, Page, make_page
-from fairway.wire.messages import Assignment, Note, Result, Task
+from fairway.adapters.python.stacks import DUMP_SIGNAL
+from fairway.wire.messages import Assignment, LogPiece, Note, Result, Task
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Warden
 
 Key = tuple[int, int]
@@ -29,6 +32,7 @@ GRACE_SECONDS = 2.0
 ASK_SECONDS = 0.25
 #: How long results of a child that ended may take to be read.
 LAST_WORDS_SECONDS = 0.2
+RETIRE_SECONDS = 10.0
 
 _results = msgspec.msgpack.Decoder(list[Result])
 _notes = msgspec.msgpack.Decoder(list[Note])
@@ -51,6 +55,15 @@ class Owner(Protocol):
     def holds(self, key: Key) -> bool:
         """Whether this attempt has not ended yet."""
 
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """Attempts wrote this."""
+
+    def became_fit(self, link: Any) -> None:
+        """This child has imported its apps."""
+
+    def has_done(self, link: Any, count: int) -> None:
+        """So many attempts more have ended in this child."""
+
     def became_idle(self, link: Any) -> None:
         """This sync child can take the next bundle."""
 
@@ -62,6 +75,7 @@ class Link(asyncio.Protocol):
     """One child process as the agent sees it. Owned by the agent's loop."""
 
     kind = ""
+    pipes: tuple[str, ...] = ()  # its descriptors 1 and 2, if we read them
 
     def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner) -> None:
         self.owner = owner
@@ -77,6 +91,10 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._ending: Happening | None = None
         self._stopped_as: dict[Key, str] = {}
+        self.done = 0  # attempts that ended here
+        self.heir: Link | None = None  # started to take its place
+        self.heir_at = -math.inf
+        self.born_at = self._loop.time()
         self._spawn(warden, apps)
 
     def _spawn(self, warden: Warden, apps: Sequence[str]) -> None:
@@ -86,14 +104,25 @@ class Link(asyncio.Protocol):
             page_fd, self.page = make_page()
             theirs.callback(os.close, page_fd)
             ours.callback(self.page.release)
+            stacks, theirs_stacks = _open_pipe(ours, theirs)
             places = {
                 child.DATA: theirs_data.fileno(),
                 child.CONTROL: theirs_control.fileno(),
                 child.PAGE: page_fd,
+                child.STACKS: theirs_stacks,
+                child.WORKER: 2,
             }
+            pipes: dict[str, int] = {}
+            for place, name in enumerate(self.pipes, 1):
+                pipes[name], places[place] = _open_pipe(ours, theirs)
             argv = [sys.executable, "-m", child.__name__, self.kind, *apps]
             self.process = warden.spawn(argv, self._on_happening, fds=places)
             ours.pop_all()  # all went well: these stay open
+        try:
+            self.hearing = Hearing(self, self._control, pipes, stacks, loop_is_watched=not pipes)
+        except OSError:  # the loop cannot watch one more
+            self.kill()
+            raise
         self._opening = self._loop.create_task(self._open(data))
 
     async def _open(self, data: socket.socket) -> None:
@@ -147,7 +176,37 @@ class Link(asyncio.Protocol):
         """Let an idle child end by itself; the guardian's end is behind it."""
         if self._transport is not None:
             self._transport.close()
-        self._control.close()
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)  # its last words are still heard
+
+    def retire(self) -> None:
+        """Let it end by itself; threads that its code has left get a while, then it is killed."""
+        self.close()
+        self._loop.call_later(RETIRE_SECONDS, self.kill)
+
+    # --- what it says beside its results ----------------------------------------------------------------
+    async def look(self, key: Key) -> str | None:
+        """Return where the code of an attempt is, for people; None if it runs no more."""
+        return await self.hearing.look(
+            lambda number: self.send_control(frames.LOOK, number, *key),
+            lambda: self.process.signal(DUMP_SIGNAL, group=False),
+        )
+
+    def wrote(self, pieces: Sequence[LogPiece]) -> None:
+        """Pass output on."""
+        self.owner.wrote(pieces)
+
+    def runs(self, key: Key) -> bool:
+        """Whether this attempt has not ended."""
+        return self.owner.holds(key)
+
+    def current_key(self) -> Key | None:
+        """Return the attempt that has the process to itself just now."""
+        return None
+
+    def running_keys(self) -> Iterable[Key]:
+        """Return all attempts whose code has begun."""
+        return ()
 
     # --- from the child -----------------------------------------------------------------------------
     def data_received(self, data: bytes) -> None:
@@ -157,12 +216,17 @@ class Link(asyncio.Protocol):
                 self.tasks = _tasks.decode(body)
                 self.ready.set_result(self.tasks)
                 self.became_ready()
+                self.owner.became_fit(self)
             elif kind == frames.FAILED:
                 self.failure = body.decode(errors="replace")
             elif kind == frames.NOTES:
                 self.owner.take_notes(_notes.decode(body))
             else:
-                self.owner.take_results(self.took_results(_results.decode(body)))
+                self.hearing.catch_up(ended=kind == frames.LAST)
+                results = _results.decode(body)
+                self.owner.take_results(self.took_results(results))
+                self.hearing.forget_ended(results)
+                self.owner.has_done(self, len(results))
                 if kind == frames.LAST:
                     self.became_idle()
 
@@ -195,6 +259,8 @@ class Link(asyncio.Protocol):
             return
         self.gone = True
         self.close()
+        self.hearing.close()
+        self._control.close()
         assert self._ending is not None
         was_ready = self.ready.done()
         if not was_ready:
@@ -238,6 +304,14 @@ def _open_pair(
     theirs.callback(other.close)
     one.setblocking(False)
     return one, other
+
+
+def _open_pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
+    """Open a pipe for them to write to and for us to read."""
+    reader, writer = os.pipe()
+    ours.callback(os.close, reader)
+    theirs.callback(os.close, writer)
+    return reader, writer
 
 
 def describe_ending(ending: Happening) -> str:

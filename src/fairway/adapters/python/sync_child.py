@@ -11,8 +11,11 @@ stopped any more; or the control thread, and then the main thread waits for the 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import signal
 import socket
+import termios
 import threading
 import time
 from time import monotonic_ns
@@ -36,12 +39,17 @@ from fairway.adapters.python.judge import (
 )
 from fairway.adapters.python.notes import Notes
 from fairway.adapters.python.page import ALLOWED, INDEX, STARTED, Page
+from fairway.adapters.python.speech import Speech
+from fairway.adapters.python.stacks import show_threads
 from fairway.adapters.python.usage import Meter
 from fairway.wire.messages import Assignment, Note, Result
 
 FLUSH_NANOSECONDS = 5_000_000
 #: What an attempt used is worth a word from here on.
 MEASURE_SECONDS = 0.005
+#: A job that ran so long may have started processes that wrote something: the agent reads it first.
+LONG_NANOSECONDS = 500_000
+READ_SECONDS = 0.05
 STOP_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 
 Key = tuple[int, int]
@@ -50,8 +58,13 @@ Key = tuple[int, int]
 class SyncChild:
     """Owned by the main thread; the control thread only takes tokens and flushes."""
 
-    def __init__(self, tasks: dict[str, RegisteredTask], apps: list[str], data: socket.socket) -> None:
+    def __init__(
+        self, tasks: dict[str, RegisteredTask], apps: list[str], data: socket.socket, speech: Speech
+    ) -> None:
         self._tasks, self._apps, self._data = tasks, apps, data
+        self._speech = speech
+        self._voices = speech.voices
+        speech.raise_due = self._raise_due
         self._results: list[Result] = []  # never replaced: the other thread cuts off its head
         self._sending = threading.Lock()
         self._flushed = 0
@@ -109,8 +122,13 @@ class SyncChild:
         context.enter_alone(None)
         if context.asked_to_end:
             outcome = self._judge_stop(key, outcome)
+        if self._voices:
+            self._speech.finish(key)
         kind, body, retry_after = outcome
-        return Result(job[0], job[1], kind, body, (monotonic_ns() - started) * 1e-9, retry_after)
+        lasted = monotonic_ns() - started
+        if lasted > LONG_NANOSECONDS:
+            wait_until_read()
+        return Result(job[0], job[1], kind, body, lasted * 1e-9, retry_after)
 
     def _call(self, job: Assignment) -> Outcome:
         task = self._tasks.get(job.task)
@@ -134,6 +152,8 @@ class SyncChild:
             if self._used or self._notes.are_waiting:
                 self._write_notes()
             count = len(self._results)
+            if self._speech.has_unsent:  # what these have written; looked at behind the count
+                self._speech.flush()
             if count or kind is frames.LAST:
                 body = self._encoder.encode(self._results[:count])
                 del self._results[:count]
@@ -158,12 +178,21 @@ class SyncChild:
             if kind == frames.FLUSH:
                 self.flush(frames.RESULTS)
                 continue
+            if kind == frames.LOOK:
+                self._look(*msgspec.msgpack.decode(body))
+                continue
             job, attempt, stop_kind = msgspec.msgpack.decode(body)
             key = (job, attempt)
             if key in self._tokens:
                 context.asked_to_end.add(key)
             if kind == frames.STOP and self._tokens.pop(key, None) is not None:
                 self._send_stop(key, stop_kind)
+
+    def _look(self, number: int, job: int, attempt: int) -> None:
+        """In the control thread: say where the job's code is, or nothing if it does not run."""
+        stack = show_threads(self._main, SyncChild._call.__code__)
+        runs = context.find_alone() == (job, attempt)
+        self._speech.send(frames.SEEN, number, stack if runs else "")
 
     def _send_stop(self, key: Key, kind: str) -> None:
         """In the control thread: the token is ours, so the main thread waits for what we send."""
@@ -173,6 +202,10 @@ class SyncChild:
         self._stop_sent = key
 
     def _on_stop_signal(self, number: int, frame: Any) -> None:
+        if not self._speech.shielded:
+            self._raise_due()
+
+    def _raise_due(self) -> None:
         due, self._due = self._due, None
         if due is not None:
             raise due
@@ -194,3 +227,19 @@ def stop_for(kind: str) -> context.Stopped:
     if kind == "timeout":
         return context.TimeLimitReached("the attempt has used up its time")
     return context.CancelRequested(f"the attempt is to end: {kind}")
+
+
+def wait_until_read() -> None:
+    """Wait a moment while something stands in our pipes: it is the output of the job that has just ended."""
+    with contextlib.suppress(OSError):
+        deadline = None
+        while has_unread(1) or has_unread(2):
+            deadline = deadline or time.monotonic() + READ_SECONDS
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.001)
+
+
+def has_unread(fd: int) -> bool:
+    """Whether a pipe holds something that its reader has not taken."""
+    return any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))

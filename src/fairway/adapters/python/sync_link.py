@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairway.adapters.python import frames
 from fairway.adapters.python.judge import describe
@@ -41,6 +41,7 @@ class SyncLink(Link):
     """Runs `def` tasks."""
 
     kind = "sync"
+    pipes = ("stdout", "stderr")
     run: Run | None = None
     _timer: asyncio.TimerHandle | None = None
 
@@ -82,6 +83,18 @@ class SyncLink(Link):
     def has_started(self, index: int) -> bool:
         """Whether the code of a job has begun."""
         return self.run is not None and self.run.sent and self.page[INDEX] >= index
+
+    def current_key(self) -> Key | None:
+        """Return the job the page names; after the last one that, as it may have been read late."""
+        run = self.run
+        if run is None or not run.sent or not run.keys or self.page[INDEX] < 0:
+            return None
+        return run.keys[min(self.page[INDEX], len(run.keys) - 1)]
+
+    def running_keys(self) -> Iterable[Key]:
+        """Return the one that runs."""
+        key = self.current_key()
+        return () if key is None else (key,)
 
     # --- watching -----------------------------------------------------------------------------------
     def _tick(self) -> None:

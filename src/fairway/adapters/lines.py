@@ -1,0 +1,41 @@
+"""Lines cut out of a stream of bytes, each bounded: what a line has beyond its first 64 KB is dropped."""
+
+from __future__ import annotations
+
+MOST_LINE_BYTES = 64 * 1024
+#: The most that is kept of an attempt's output; whoever passes it on sees to that.
+MOST_BYTES = 1024 * 1024
+
+
+class Lines:
+    """One stream on its way. Chunks of up to 64 KB go in, whole lines come out."""
+
+    __slots__ = ("_cut", "_line")
+
+    def __init__(self) -> None:
+        self._line = b""  # the beginning of a line whose end has not come
+        self._cut = False  # that line is over its bound
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the lines that are whole now; keep the rest, up to a line's bound."""
+        first, newline, rest = chunk.partition(b"\n")
+        if not newline:
+            return self._keep(chunk)
+        head = b"" if self._cut else (self._line + first)[:MOST_LINE_BYTES] + newline
+        whole, newline, self._line = rest.rpartition(b"\n")
+        self._cut = False
+        return head + whole + newline
+
+    def take_rest(self) -> bytes:
+        """Return the line whose end has not come, and forget it."""
+        rest, self._line, self._cut = self._line, b"", False
+        return rest
+
+    def _keep(self, part: bytes) -> bytes:
+        if self._cut:
+            return b""
+        self._line += part
+        if len(self._line) <= MOST_LINE_BYTES:
+            return b""
+        head, self._line, self._cut = self._line[:MOST_LINE_BYTES] + b"\n", b"", True
+        return head
