@@ -3,6 +3,7 @@
     FairwayError
     ├── CallerError          your fault: has a code and an HTTP status; nothing was changed
     │   ├── InvalidRequest     malformed or out of range (422; 400 when not even JSON)
+    │   │   └── PrivateAddress   an address that is not of the open internet, and not allowed here
     │   ├── NotFound           no such job, queue, worker
     │   ├── Conflict           the thing is in a state that forbids it (a stale attempt, a taken key)
     │   └── Refused            not allowed here (host, origin, token)
@@ -50,6 +51,12 @@ class InvalidRequest(CallerError):
 
     status = 422
     code = "invalid"
+
+
+class PrivateAddress(InvalidRequest):
+    """An address of a private network, of this machine or of none, where only public ones are allowed."""
+
+    code = "private_address"
 
 
 class NotFound(CallerError):
