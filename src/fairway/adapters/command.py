@@ -326,6 +326,9 @@ class Execution:
         assert isinstance(ending, Ended)
         if ending.code < 0:
             name = name_signal(-ending.code)
+            if ending.out_of_memory:
+                message = f"{step} was killed by {name} because memory ran out"
+                return "error", self._body("OutOfMemory", message, signal=name)
             return "error", self._body("Signal", f"{step} was killed by {name}", signal=name)
         kind = "permanent" if meaning(ending.code, work.exit_codes) == "permanent" else "error"
         return kind, self._body("ExitCode", f"{step} exited with {ending.code}", exit_code=ending.code)

@@ -16,10 +16,11 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairway.worker import guardian
+from fairway.worker.oom import oom_kills
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Ended:
     most_kilobytes: int = 0
     guardian_lost: bool = False
     lease_over: bool = False  # it was bound to the worker's lease, and killed with it
+    out_of_memory: bool = False  # killed, and the kernel has killed for lack of memory since it was started
 
 
 Happening = Spawned | NotSpawned | Halted | Ended
@@ -69,6 +71,7 @@ class Process:
         self.gone = False
         self._due: list[tuple[int, bool]] = []
         self._bound = bound
+        self._oom_kills = oom_kills()
 
     def signal(self, number: int, group: bool = True) -> None:
         """Send a signal to it, or to its whole group; one sent before it runs is kept for then."""
@@ -99,7 +102,13 @@ class Process:
                 self.signal(number, group)
         elif not isinstance(happening, Halted):
             self.gone = True
+            if isinstance(happening, Ended) and self._lacked_memory(happening):
+                happening = replace(happening, out_of_memory=True)
         self.tell(happening)
+
+    def _lacked_memory(self, ended: Ended) -> bool:
+        killed = ended.code == -signal.SIGKILL and not (ended.guardian_lost or ended.lease_over)
+        return killed and oom_kills() > self._oom_kills
 
 
 class Warden:

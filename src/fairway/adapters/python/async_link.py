@@ -109,4 +109,4 @@ class AsyncLink(Link):
             return Result(*key, "stopped", body, seconds)
         if self.failure:
             return Result(*key, "error", describe("AppNotImported", "its app failed", self.failure), 0.0)
-        return Result(*key, "crashed", describe("ChildCrashed", f"its process ended: {how}"), seconds)
+        return Result(*key, "crashed", describe(self.ended_as, f"its process ended: {how}"), seconds)

@@ -85,6 +85,7 @@ class Link(asyncio.Protocol):
         self.ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self.failure = ""
         self.gone = False
+        self.ended_as = "ExitCode"  # the type of error, once it is gone
         self.guardian_lost = self.lease_over = False  # it ended through no fault of its own
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
@@ -269,6 +270,7 @@ class Link(asyncio.Protocol):
         self.owner.unlink(self)
         if isinstance(self._ending, Ended | NotSpawned):
             self.guardian_lost, self.lease_over = self._ending.guardian_lost, self._ending.lease_over
+        self.ended_as = name_ending(self._ending)
         self.has_ended(was_ready, describe_ending(self._ending))
         self.page.release()  # with it goes a descriptor, which must not wait for the garbage collector
 
@@ -323,11 +325,24 @@ def describe_ending(ending: Happening) -> str:
         return "the worker's guardian is gone"
     if ending.lease_over:
         return "killed because the worker's lease was over"
+    if ending.out_of_memory:
+        return "killed by SIGKILL because memory ran out"
     if ending.code == -signal.SIGKILL:
         return "killed by SIGKILL, possibly because the machine ran out of memory"
     if ending.code < 0:
         return f"killed by {name_signal(-ending.code)}"
     return f"exited with {ending.code}"
+
+
+def name_ending(ending: Happening) -> str:
+    """Return the type of error that the end of a child is, so that each is a cause of its own."""
+    if not isinstance(ending, Ended):
+        return "NotStarted"
+    if ending.guardian_lost:
+        return "WorkerLost"
+    if ending.out_of_memory:
+        return "OutOfMemory"
+    return "KilledBySignal" if ending.code < 0 else "ExitCode"
 
 
 def new_page(page: Page, allowed: int) -> None:

@@ -209,5 +209,5 @@ class SyncLink(Link):
             return Result(*key, "error", describe("AppNotImported", "its app failed", self.failure), 0.0)
         when = "running it" if was_ready else "starting"
         return Result(
-            *key, "crashed", describe("ChildCrashed", f"its process ended while {when}: {how}"), seconds
+            *key, "crashed", describe(self.ended_as, f"its process ended while {when}: {how}"), seconds
         )
