@@ -61,7 +61,9 @@ def check_public(host: str, addresses: list[str]) -> list[str]:
     for address in addresses:
         if not is_public(address):
             shown = host if host == address else f"{host} ({address})"
-            raise PrivateAddress(f"{shown} is not an address of the public internet; private ones must be allowed")
+            raise PrivateAddress(
+                f"{shown} is not an address of the public internet; private ones must be allowed"
+            )
     return addresses
 
 
@@ -72,7 +74,8 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     # Which of those that hide another are "global" changed between versions of Python.
-    return all(_is_open(one) for one in _hidden(parsed) or [parsed])
+    judged: list[IPv4Address | IPv6Address] = [*_hidden(parsed)] or [parsed]
+    return all(_is_open(one) for one in judged)
 
 
 def _is_open(address: IPv4Address | IPv6Address) -> bool:

@@ -14,7 +14,7 @@ kinds take comparisons.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fairway.core.globs import glob_match
@@ -33,9 +33,11 @@ MOST_VALUES = 50
 NUMBER_FIELDS = ("priority", "attempt", "tries", "crashes", "generation")
 #: What a job can be asked for, beside args.NAME and kwargs.NAME. `age` is the time since it was created.
 JOB_FIELDS = (
-    "id", "state", "queue", "task", "flow", "group", "tag", "worker", "error", "adapter", *NUMBER_FIELDS,
-    "age",
+    "id", "state", "queue", "task", "flow", "group", "tag", "worker", "error", "cause", "adapter",
+    *NUMBER_FIELDS, "age",
 )  # fmt: skip
+#: What a group of failures can be asked for.
+FAILURE_FIELDS = ("id", "task", "type", "frame", "muted")
 #: What an event can be asked for.
 EVENT_FIELDS = ("kind", "id", "state", "queue", "task", "worker")
 
@@ -73,6 +75,16 @@ def parse(text: str) -> Query:
 def parse_for_events(text: str) -> Query:
     """Read a query over events, which know other fields than jobs."""
     return _parse(text, _check_event_field)
+
+
+def parse_for_failures(text: str) -> Query:
+    """Read a query over groups of failures."""
+    return _parse(text, _check_failure_field)
+
+
+def matches_failure(query: Query, texts: Mapping[str, str]) -> bool:
+    """Say whether a group meets every condition. *texts* are its fields, and `message`."""
+    return all(_failure_holds(term, texts) != term.negated for term in query.terms)
 
 
 def matches_event(query: Query, event: Event) -> bool:
@@ -155,6 +167,18 @@ def _check_job_field(field: str) -> None:
         )
 
 
+def _check_failure_field(field: str) -> None:
+    if field not in FAILURE_FIELDS:
+        known = ", ".join(FAILURE_FIELDS)
+        raise _wrong(f"failures cannot be searched by {field[:40]!a}; known are {known}")
+
+
+def _failure_holds(term: Term, texts: Mapping[str, str]) -> bool:
+    if term.field == "":
+        return any(value.lower() in text.lower() for value in term.values for text in texts.values())
+    return any(glob_match(value, texts[term.field]) for value in term.values)
+
+
 def _check_event_field(field: str) -> None:
     if field not in EVENT_FIELDS:
         known = ", ".join(EVENT_FIELDS)
@@ -164,6 +188,8 @@ def _check_event_field(field: str) -> None:
 def _check_value(field: str, op: str | None, value: str) -> None:
     if op and field not in NUMBER_FIELDS and field != "age":
         raise _wrong(f"{field} cannot be compared with {op}; only numbers and age can")
+    if field == "muted" and value not in ("true", "false"):
+        raise _wrong(f"muted is true or false, not {value[:40]!a}")
     if field == "state" and value not in _STATES:
         raise _wrong(f"there is no state {value[:40]!a}; known are {', '.join(sorted(_STATES))}")
     if field in NUMBER_FIELDS and not _whole.fullmatch(value):

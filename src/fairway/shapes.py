@@ -128,6 +128,46 @@ class Job(Company, Noted):
     waiting: Waiting | None
     position: int | None
     eta: EtaShape | None
+    cause: str | None
+    notify: NotifyShape | None
+
+
+class Failure(TypedDict):
+    """What failed alike. `jobs` are those still kept, null if more than 10,000; `samples` some of them."""
+
+    id: str
+    task: str
+    type: str
+    message: str
+    frame: str
+    first_at: str
+    last_at: str
+    failures: int
+    jobs: int | None
+    samples: list[str]
+    muted: bool
+    muted_until: str | None
+
+
+class Failures(TypedDict):
+    """A page of them, those seen last first. `next` is the cursor of the page behind it."""
+
+    failures: list[Failure]
+    next: str | None
+
+
+class Forgotten(TypedDict):
+    """How many failed jobs were forgotten, and how many are left; null if more than 10,000."""
+
+    deleted: int
+    left: int | None
+
+
+class NotifyShape(TypedDict):
+    """Who is told of a job's end by a call, and of which ends; an empty list means all."""
+
+    url: str
+    on: list[str]
 
 
 class Jobs(TypedDict):

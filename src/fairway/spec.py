@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Rules
+from fairway.addresses import check_literal, check_url
+from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Notify, Rules
 from fairway.dependencies import MOST_AFTER, read_after
-from fairway.errors import InvalidRequest
+from fairway.errors import InvalidRequest, PrivateAddress
 from fairway.keys import check_key, payload_key
 from fairway.names import (
     QUEUE_PATTERN,
@@ -66,6 +67,15 @@ UniqueKey = Annotated[
     ShortText | bool, Meta(description="a key, or true: whatever the job does is its key (set mode)")
 ]
 Limit = Annotated[int, Meta(ge=0, le=1_000_000)]
+NotifyUrl = Annotated[
+    str,
+    Meta(
+        description="called with a POST when the job has ended",
+        examples=["https://example.org/hooks/jobs"],
+        extra_json_schema={"pattern": "^https?://", "maxLength": 2000},
+    ),
+]
+EndedState = Literal["succeeded", "failed", "cancelled", "unknown"]
 After = Annotated[
     list[str],
     Meta(
@@ -80,6 +90,13 @@ class Backoff(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
 
     first: Duration = 1
     max: Duration = 3600
+
+
+class NotifySpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """Who is told of the job's end by a call, and of which ends; all if none is named."""
+
+    url: NotifyUrl
+    on: Annotated[list[EndedState], Meta(extra_json_schema={"maxItems": 4})] = []
 
 
 class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -109,6 +126,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     if_failed: Literal["fail", "run"] = "fail"
     group: ShortText | None = None
     worker: WorkerName | None = None
+    notify: NotifyUrl | NotifySpec | None = None
 
 
 def read_spec(value: object) -> JobSpec:
@@ -188,13 +206,8 @@ def _run_at(spec: JobSpec, now: int) -> int:
 
 def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Extras | None:
     """Return what few jobs have; None for all others."""
-    if (
-        spec.deadline is None
-        and not spec.after
-        and spec.group is None
-        and spec.unique_for is None
-        and spec.worker is None
-    ):
+    said = (spec.deadline, spec.group, spec.unique_for, spec.worker, spec.notify)
+    if not spec.after and all(one is None for one in said):
         return None
     return Extras(
         deadline=None if spec.deadline is None else read_deadline(spec.deadline, run_at, now),
@@ -203,7 +216,22 @@ def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Ex
         group=None if spec.group is None else check_text(spec.group, "group"),
         unique_for=None if spec.unique_for is None else _unique_seconds(spec.unique_for),
         worker="" if spec.worker is None else check_worker(spec.worker, "worker"),
+        notify=None if spec.notify is None else _notify(spec.notify),
     )
+
+
+def _notify(asked: str | NotifySpec) -> Notify:
+    url, on = (asked, []) if isinstance(asked, str) else (asked.url, asked.on)
+    check_url(url, "notify")
+    return Notify(url, tuple(sorted(set(on))))
+
+
+def check_notified(notify: Notify) -> None:
+    """Refuse a receiver whose address is a private one; a name is looked up when it is called."""
+    try:
+        check_literal(check_url(notify.url, "notify"))
+    except PrivateAddress as error:
+        raise PrivateAddress(error.detail, field="notify") from None
 
 
 def _unique_seconds(value: str | int | float) -> float:

@@ -102,6 +102,7 @@ class StoredJob:
     cancelling: bool = False
     outcome: bytes | None = None  # JSON: the bare value when succeeded, else the error object
     extras: Extras | None = None
+    cause: str | None = None  # of one that failed, or of which nobody knows
 
     @property
     def once(self) -> bool:
@@ -242,6 +243,36 @@ class ScheduleChange(NamedTuple):
     submissions: Sequence[Submission] = ()
 
 
+class CauseRow(NamedTuple):
+    """Why attempts failed, how many, when first and last. Muted until a time, None: not at all."""
+
+    id: str
+    task: str
+    type: str
+    message: str
+    frame: str
+    first_at: int
+    last_at: int
+    failures: int
+    muted_until: int | None
+
+    def is_muted(self, now: int) -> bool:
+        """Whether people do not want to see it now."""
+        return self.muted_until is not None and self.muted_until > now
+
+
+class Call(NamedTuple):
+    """A call that tells of a job's end and was not answered yet. Numbers are never used twice."""
+
+    number: int
+    job: int
+    url: str
+    body: bytes  # JSON: the job
+    tries: int
+    due_at: int
+    made_at: int
+
+
 class NumberedChange(NamedTuple):
     """A change of a queue's settings with its number; numbers rise."""
 
@@ -342,6 +373,12 @@ class Store(Protocol):
 
     async def find_schedule(self, name: str) -> ScheduleRow | None:
         """Return one schedule."""
+
+    async def causes(self, most: int = 500, before: tuple[int, str] | None = None) -> list[CauseRow]:
+        """Return causes, those seen last first; *before* is (last_at, id) of one not reached."""
+
+    async def find_cause(self, cause: str) -> CauseRow | None:
+        """Return one cause."""
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         """Keep output of attempts; already numbered and bounded by the worker."""
@@ -449,6 +486,24 @@ class Store(Protocol):
 
         A bounded number at a time. Of changes the newest 1,000 stay, and the last 20 of each queue there is.
         """
+
+    async def mute_cause(self, cause: str, until: int | None) -> bool:
+        """Mute a cause until a time, None: no more; False if there is none."""
+
+    async def forget_cause(self, cause: str, most: int = 5000) -> int:
+        """Forget ended jobs of a cause with their logs, and the cause with the last; return how many went."""
+
+    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
+        """Return the calls about ended jobs whose time has come, the longest due first."""
+
+    async def next_call(self) -> int | None:
+        """Return when the next of them is due."""
+
+    async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
+        """Forget calls by number; give others a new (number, tries, due_at)."""
+
+    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
+        """Let all calls of a URL wait that are due."""
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         """Return the queues of the jobs that ended in *since* ≤ time < *until*."""

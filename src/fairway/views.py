@@ -30,10 +30,12 @@ from fairway.shapes import (
     Difference,
     EtaShape,
     EventShape,
+    Failure,
     Figures,
     Job,
     Leader,
     Node,
+    NotifyShape,
     Operation,
     Outcome,
     Percentiles,
@@ -47,8 +49,18 @@ from fairway.shapes import (
     WorkerInShort,
 )
 from fairway.spec import JobSpec
-from fairway.store import Leadership, NewJob, NodeRow, NumberedChange, NumberedEvent, StoredJob, StoredNote
-from fairway.times import MICRO, show_time
+from fairway.store import (
+    CauseRow,
+    Leadership,
+    NewJob,
+    NodeRow,
+    NumberedChange,
+    NumberedEvent,
+    Page,
+    StoredJob,
+    StoredNote,
+)
+from fairway.times import LATEST, MICRO, show_time
 
 CRASH_WINDOW = round(Timers().crash_window * MICRO)
 
@@ -98,6 +110,8 @@ def job_view(
         "position": None if standing is None else standing.position,
         "eta": None if standing is None else _eta(standing.eta),
         **noted_view(job, note),
+        "cause": job.cause,
+        "notify": _notify(job.extras),
     }
 
 
@@ -362,6 +376,31 @@ def _company(extras: Extras | None) -> Company:
         return {"group": None, "after": [], "if_failed": "fail"}
     after = [show(one) for one in extras.after]
     return {"group": extras.group, "after": after, "if_failed": extras.if_failed}
+
+
+def _notify(extras: Extras | None) -> NotifyShape | None:
+    notify = None if extras is None else extras.notify
+    return None if notify is None else {"url": notify.url, "on": list(notify.on)}
+
+
+def failure_view(cause: CauseRow, page: Page, now: int) -> Failure:
+    """Show a group of failures; *page* has some of its jobs, newest first."""
+    muted = cause.is_muted(now)
+    ends = muted and cause.muted_until is not None and cause.muted_until <= LATEST
+    return {
+        "id": cause.id,
+        "task": cause.task,
+        "type": cause.type,
+        "message": cause.message,
+        "frame": cause.frame,
+        "first_at": show_time(cause.first_at),
+        "last_at": show_time(cause.last_at),
+        "failures": cause.failures,
+        "jobs": page.total,
+        "samples": [show(job.id) for job in page.jobs],
+        "muted": muted,
+        "muted_until": _time(cause.muted_until) if ends else None,
+    }
 
 
 def _state(job: StoredJob, now: int) -> str:

@@ -22,6 +22,7 @@ UNDO = """
 DROP TABLE fairway.note;
 DROP TABLE fairway.cause;
 ALTER TABLE fairway.ended DROP COLUMN cause;
+DROP TABLE fairway.delivery;
 DROP TABLE fairway.schedule;
 DROP TABLE fairway.queue_change;
 ALTER TABLE fairway.job DROP COLUMN extras;

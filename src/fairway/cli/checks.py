@@ -80,6 +80,16 @@ async def _look_at_postgres(address: str) -> tuple[int, str, int]:
         await connection.close(timeout=5)
 
 
+def check_webhooks(secret: str | None = None) -> Finding:
+    """Receivers of `notify` know genuine calls by their signature."""
+    if secret is None:
+        secret = os.environ.get("FAIRWAY_WEBHOOK_SECRET") or ""
+    if not secret:
+        advice = "to sign calls of `notify`, set FAIRWAY_WEBHOOK_SECRET to the same secret for all nodes"
+        return Finding("ok", "webhooks", "not signed: FAIRWAY_WEBHOOK_SECRET is not set here", advice)
+    return Finding("ok", "webhooks", "signed")
+
+
 def check_sqlite(version: str | None = None) -> Finding:
     """SQLite before 3.51.3 can corrupt a file in WAL mode when a checkpoint meets a reset."""
     if version is None:

@@ -20,6 +20,7 @@ from fairway.cli.checks import (
     check_python,
     check_space,
     check_sqlite,
+    check_webhooks,
 )
 from fairway.cli.moments import seconds_since, show_seconds
 from fairway.cli.output import COLOURS, clean, say, show_json
@@ -62,6 +63,7 @@ def examine(database: str | None) -> Iterator[Finding]:
         yield check_file_system(file)
         yield check_space(file)
     yield check_open_files()
+    yield check_webhooks()
     yield from check_node(lambda: current().transport().call("GET", "/cluster", timeout=5.0))
 
 

@@ -45,7 +45,7 @@ OPTIONS = (
         "--allow-private",
         is_flag=True,
         envvar="FAIRWAY_ALLOW_PRIVATE",
-        help="HTTP jobs may go to private addresses too.",
+        help="HTTP jobs and `notify` may go to private addresses too.",
     ),
     click.option(
         "--max-jobs-per-child",

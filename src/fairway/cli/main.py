@@ -27,6 +27,7 @@ COMMANDS = {
     "queues": ("fairway.cli.queues:queues", "List queues; set limits, pause, resume."),
     "workers": ("fairway.cli.workers:workers", "List workers; drain and resume them."),
     "schedules": ("fairway.cli.schedules:schedules", "Apply, list, pause, run and delete schedules."),
+    "failures": ("fairway.cli.failures:failures", "List failures by cause; mute and delete them."),
     "demand": ("fairway.cli.demand:demand", "Say which slots are wanted, for autoscalers."),
     "events": ("fairway.cli.events:events", "Watch what happens, live."),
     "cluster": ("fairway.cli.cluster:cluster", "Say who leads and which nodes there are."),

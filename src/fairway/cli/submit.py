@@ -46,6 +46,7 @@ from fairway.cli.reasons import leaving_alone, telling_why
 @click.option("--if-failed", type=click.Choice(["fail", "run"]), help="What it does if one of those failed.")
 @click.option("--group", metavar="NAME", help="What it belongs to, to be found by group:NAME.")
 @click.option("--worker", metavar="WORKER", help="The only worker that may take it.")
+@click.option("--notify", metavar="URL", help="Called when the job has ended.")
 @click.option("--task", metavar="NAME", help="A Python task, instead of a command.")
 @click.option("--args", callback=json_list, metavar="JSON", help="The task's arguments, a JSON list.")
 @click.option("--kwargs", callback=json_object, metavar="JSON", help="Its named arguments, a JSON object.")

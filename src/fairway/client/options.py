@@ -28,6 +28,13 @@ class Backoff(TypedDict, total=False):
     max: Duration
 
 
+class Notify(TypedDict, total=False):
+    """Whom to tell of a job's end by a call, and of which ends; all if none is named."""
+
+    url: str
+    on: Sequence[Literal["succeeded", "failed", "cancelled", "unknown"]]
+
+
 class TaskOptions(TypedDict, total=False):
     """What `@app.task(...)` takes beside the name."""
 
@@ -43,6 +50,7 @@ class TaskOptions(TypedDict, total=False):
     unique: str | bool | None  # a key, or True: whatever the job does is its key
     unique_for: Duration | None
     replace: bool
+    notify: str | Notify | None  # a URL that is called when the job has ended
 
 
 class JobOptions(TaskOptions, total=False):
@@ -98,6 +106,8 @@ def _plain(name: str, value: Any) -> Any:
         return _texts(value)
     if name == "after":
         return _after(value)
+    if name == "notify":
+        return _notify(value)
     return _text(value, name)
 
 
@@ -161,6 +171,17 @@ def _awaited(value: Any) -> Any:
     if not isinstance(found, str | JobRequest):
         raise InvalidRequest(f"after takes handles, job requests and ids, not {value!r}", field="after")
     return found
+
+
+def _notify(value: Any) -> Any:
+    if isinstance(value, str | None):
+        return value
+    if not isinstance(value, dict) or not value.keys() <= {"url", "on"} or "url" not in value:
+        raise InvalidRequest(
+            f"notify must be a URL, or like {{'url': 'https://...', 'on': ['failed']}}, not {value!r}",
+            field="notify",
+        )
+    return {**value, "on": list(value.get("on", ()))}
 
 
 def _text(value: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairway.core import blocked
+from fairway.core import blocked, notices
 from fairway.core.events import (
     CancelAsked,
     EditAsked,
@@ -72,6 +72,7 @@ def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
             live.replaced = True
             continue
         _take_out(world, job, now)
+        notices.watch(world, job)  # it may not be known here yet
         world.tree.deadlines.over.pop(job.job, None)
         outcome = describe(Reason.REPLACED, note("Replaced", "a newer job took its unique key"))
         world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))

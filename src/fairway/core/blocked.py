@@ -15,11 +15,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway.core.causes import cause_of
 from fairway.core.events import Endings
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.model import Arrival, Moment, Reason
 from fairway.core.naming import show
-from fairway.core.plan import Drop, News, Unblock
+from fairway.core.plan import CauseSeen, Drop, News, Unblock
 from fairway.core.retries import describe, note
 
 if TYPE_CHECKING:
@@ -129,7 +130,12 @@ def _doom(world: World, arrival: Arrival, job: int, state: State | None, now: Mo
     fate = "is not known any more" if state is None else how[state]
     said = note("DependencyFailed", f"job {show(job)}, for which it waited, {fate}")
     outcome = describe(Reason.DEPENDENCY, said)
-    world.plan.batch.drops.append(Drop(arrival.job, failed, outcome, now.wall))
+    cause = cause_of(
+        arrival.shape.task or arrival.shape.adapter,
+        note("DependencyFailed", f"a job for which it waited {fate}"),
+    )
+    world.plan.batch.causes.append(CauseSeen(cause, now.wall, arrival.job, arrival.queue))
+    world.plan.batch.drops.append(Drop(arrival.job, failed, outcome, now.wall, cause.id))
     world.counts.failed += 1
     _tell(world, "job.ended", arrival, failed, now, {"reason": Reason.DEPENDENCY.value})
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fairway.core.causes import cause_of
 from fairway.core.defaults import in_force
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.matching import bounds_of
-from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result
-from fairway.core.plan import End, News, Resolve, Return
+from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result, Shape
+from fairway.core.plan import CauseSeen, End, News, Resolve, Return
 from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
 from fairway.core.world import Live, World
+
+#: What befalls an attempt that failed, whether or not the job is tried again.
+FAILURES = frozenset({Trigger.FAIL, Trigger.RETRY, Trigger.LOSE, Trigger.CRASH_OUT, Trigger.LOSE_TRACK})
 
 
 def report(world: World, incarnation: str, results: Sequence[Result], luck: float, now: Moment) -> None:
@@ -127,12 +131,22 @@ def settle(
     if live.replaced and judgement.reason is None:
         judgement = judgement._replace(trigger=Trigger.CANCEL, reason=Reason.REPLACED)
     state = advance(State.RUNNING, judgement.trigger)
+    cause = None
+    if (judgement.trigger in FAILURES and kind != "retry_after") or state is State.FAILED:
+        cause = blame(world, live.shape, body, live.job, live.queue.path, now)
     world.forget(live)
     if judgement.reason is not None:
         outcome = describe(judgement.reason, body)
-        _end(world, live, [live.job], state, outcome, judgement.ledger, now, judgement.reason)
+        _end(world, live, [live.job], state, outcome, judgement.ledger, now, judgement.reason, cause)
     else:
         _return(world, live, judgement, body, now)
+
+
+def blame(world: World, shape: Shape, error: bytes, job: int, queue: str, now: Moment) -> str:
+    """Write down why an attempt, or a job that never began, failed; return the id of the cause."""
+    cause = cause_of(shape.task or shape.adapter, error)
+    world.plan.batch.causes.append(CauseSeen(cause, now.wall, job, queue))
+    return cause.id
 
 
 def _end(
@@ -144,6 +158,7 @@ def _end(
     ledger: Ledger,
     now: Moment,
     reason: Reason | None = None,
+    cause: str | None = None,
 ) -> None:
     plan, path = world.plan, live.queue.path
     crashes = ledger.crashes
@@ -152,10 +167,12 @@ def _end(
     plan.batch.ends.append(
         End(
             jobs, live.attempt, live.incarnation, state, outcome, now.wall, ledger.tries, crashes,
-            live.unique, path,
+            live.unique, path, cause,
         )
     )  # fmt: skip
     detail = {"reason": reason.value} if reason is not None else None
+    if cause is not None and detail is not None:
+        detail["cause"] = cause
     plan.batch.news.append(
         News(
             "job.ended", now.wall, jobs, path, state, live.attempt, live.worker.spec.name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 
 from fairway.core import blocked
+from fairway.core.endings import blame
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.model import Moment, Reason
 from fairway.core.plan import Drop, News
@@ -37,10 +38,12 @@ def expire(world: World, now: Moment) -> None:
 def _write(world: World, now: Moment) -> None:
     over, batch = world.tree.deadlines.over, world.plan.batch
     state = advance(State.QUEUED, Trigger.EXPIRE)
-    outcome = describe(Reason.EXPIRED, note("Expired", "its deadline passed before it began"))
+    error = note("Expired", "its deadline passed before it began")
+    outcome = describe(Reason.EXPIRED, error)
     for job in list(islice(over, MOST)):
         arrival = over.pop(job)
-        batch.drops.append(Drop(job, state, outcome, now.wall))
+        cause = blame(world, arrival.shape, error, job, arrival.queue, now)
+        batch.drops.append(Drop(job, state, outcome, now.wall, cause))
         batch.news.append(
             News(
                 "job.ended", now.wall, (job,), arrival.queue, state, task=arrival.shape.task,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
-from fairway.core import asks, blocked
+from fairway.core import asks, blocked, notices
 from fairway.core import events as happened
 from fairway.core.model import Alike, Arrival, Moment, Shape
 
@@ -64,6 +64,7 @@ def _load_alike(world: World, groups: Sequence[Alike], elsewhere: Set[int], now:
 def _load_one(world: World, arrival: Arrival, decided: Set[int], now: Moment) -> None:
     if arrival.job in decided or is_known(world, arrival):
         return
+    notices.watch(world, arrival)
     if arrival.blocked:
         blocked.admit(world, arrival)
     else:

@@ -156,6 +156,14 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Notify:
+    """Who is to be told of a job's end, by a call of this URL. `on`: which ends; none named means all."""
+
+    url: str
+    on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
     """What few jobs have. All others have none of these at all, and pay nothing for them."""
 
@@ -168,6 +176,7 @@ class Extras:
     worker: str = ""  # the name of the only worker that may take it
     away: tuple[str, ...] = ()  # names of workers that may not
     recall: int = 0  # the attempt that its worker is asked to hand back, so that it begins elsewhere or later
+    notify: Notify | None = None
 
 
 class Arrival(NamedTuple):

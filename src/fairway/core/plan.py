@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fairway.core.causes import Cause
 from fairway.core.model import Attempt, Extras, Rules
 
 
@@ -39,6 +40,7 @@ class End(NamedTuple):
     crashes: int
     unique: str | None  # the unique key to free, if the job holds one; then it is the only one
     queue: str
+    cause: str | None = None  # of what failed
 
 
 class Return(NamedTuple):
@@ -62,6 +64,7 @@ class Drop(NamedTuple):
     state: str
     outcome: bytes | None
     ended_at: int
+    cause: str | None = None  # of what failed
 
 
 class Flag(NamedTuple):
@@ -128,6 +131,16 @@ class Resolve(NamedTuple):
     state: str
     outcome: bytes | None
     ended_at: int
+
+
+class CauseSeen(NamedTuple):
+    """An attempt failed for a cause, maybe the first ever. *job* and *queue* are an example."""
+
+    cause: Cause
+    at: int
+    job: int
+    queue: str
+    failures: int = 1
 
 
 class SaveQueue(NamedTuple):
@@ -199,6 +212,10 @@ class Batch:
     queues: list[SaveQueue] = field(default_factory=list)
     changes: list[QueueChange] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)  # arrival numbers now known to the core
+    causes: list[CauseSeen] = field(default_factory=list)  # why attempts failed that end or return here
+    notices: list[int] = field(
+        default_factory=list
+    )  # jobs that end here, of whose end somebody is to be told
     news: list[News] = field(default_factory=list)
 
     @property

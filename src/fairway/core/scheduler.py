@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import asks, blocked, endings, fleet, loading, moving, recalls
+from fairway.core import asks, blocked, endings, fleet, loading, moving, notices, recalls
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
@@ -48,6 +48,8 @@ class Core:
             blocked.settle(world, now)
         if world.singled or world.tree.newly_named:
             single_out(world, now)
+        if world.watched:
+            notices.settle(world)
         fill(world, now)
         plan, world.plan = world.plan, Plan()
         plan.wake_at = _wake_at(world, now)
@@ -97,6 +99,8 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
     last: tuple[object, ...] | None = None
     for arrival in arrivals:
         queue = world.tree.put(arrival, now.wall)
+        if arrival.extras is not None:
+            notices.watch(world, arrival)
         if arrival.concurrency is not None:
             _heed(world, arrival, now)  # before its row is written, so that this is done once
         if not queue.known:
@@ -121,6 +125,7 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
 def _block(world: World, arrival: Arrival, now: Moment) -> None:
     """Take in a new job that waits for others."""
     blocked.admit(world, arrival)
+    notices.watch(world, arrival)
     asks.make_known(world, arrival.queue, now)
     _heed(world, arrival, now)
     news = News(
@@ -143,6 +148,7 @@ def _refused(world: World, event: happened.Refused, now: Moment) -> None:
     for job in event.arrivals:
         arrival = job._replace(queue=world.tree.way_of(job.queue))  # as it was put when it came
         world.forecasts.forget(arrival.job)
+        world.watched.discard(arrival.job)
         live = world.live.get(arrival.job)
         if live is not None:
             world.forget(live)  # its begin did not happen: there was no such row
@@ -152,6 +158,7 @@ def _refused(world: World, event: happened.Refused, now: Moment) -> None:
 
 
 def _revived(world: World, event: happened.Revived, now: Moment) -> None:
+    notices.watch(world, event.arrival)
     world.tree.put(event.arrival, now.wall)
     asks.make_known(world, event.arrival.queue, now)
 
@@ -188,6 +195,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     live.ledger = Ledger(begun.tries, begun.crashes, begun.losses)
     live.kill, live.flow, live.extras = world.tree.kills(queue), arrival.flow, arrival.extras
     live.recalled = arrival.extras is not None and arrival.extras.recall == begun.attempt
+    notices.watch(world, arrival)
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
     world.tree.hold(queue, 1, live.size)

@@ -31,9 +31,11 @@ from fairway.node.metrics import tenant_numbers
 from fairway.node.mover import Mover
 from fairway.node.options import NodeOptions, url_of
 from fairway.node.ports import Roster
+from fairway.node.postman import Postman
 from fairway.node.relay import Relay
 from fairway.node.schedule_book import ScheduleBook
 from fairway.node.timekeeper import Timekeeper
+from fairway.node.webhook import Mailbag
 from fairway.store import NodeRow
 from fairway.stores.sqlite.locks import WorkerLocks
 
@@ -251,6 +253,9 @@ class Node:
         timekeeper = Timekeeper(self.store, reign, self.desk.cancel, engine.look_again, engine.note)
         self.schedules = ScheduleBook(self.store, reign, timekeeper, engine.note)
         self.mover = mover = Mover(self.store, engine)
+        postman = Postman(
+            self.store, engine, Mailbag(self.options.webhook_secret, self.options.allow_private)
+        )
         self.engine, self.feed.live = engine, True
         self.reign_over = asyncio.Event()
         self._leading.set()
@@ -263,10 +268,11 @@ class Node:
             watch = tasks.create_task(self._watch_locks(engine))
             firing = tasks.create_task(timekeeper.run())
             moving = tasks.create_task(mover.run())
+            telling = tasks.create_task(postman.run())
             try:
                 await engine.run()
             finally:
-                for task in (beat, chores, watch, firing, moving):
+                for task in (beat, chores, watch, firing, moving, telling):
                     task.cancel()
         if not beat.cancelled():  # another took the term: let it have the lock before we stand again
             raise Deposed(f"term {reign.term} is over")

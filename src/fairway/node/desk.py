@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from heapq import nsmallest
@@ -67,7 +67,8 @@ from fairway.node.queue_book import (
 from fairway.node.relocating import pinned_anew, relocated, why_not_there
 from fairway.node.schedule_book import ScheduleBook, get_schedule
 from fairway.query import Query
-from fairway.schedule_spec import ScheduleSpec, preview, progress_of, spec_of
+from fairway.schedule_spec import ScheduleSpec, check_job, preview, progress_of, spec_of
+from fairway.spec import check_notified
 from fairway.store import (
     Accepted,
     NewJob,
@@ -150,6 +151,7 @@ class NodeDesk:
     # --- jobs ------------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         engine = self._node.engine
+        self._check_notified(job for each in submissions for job in each.jobs)
         for each in submissions:
             each.jobs = await self._with_keys(engine, each.jobs)
         if engine is not None:
@@ -162,6 +164,14 @@ class NodeDesk:
         accepted = await self.store.submit(submissions, wall())
         self.ring()
         return accepted
+
+    def _check_notified(self, jobs: Iterable[NewJob]) -> None:
+        """Refuse a `notify` whose address is a private one, unless this node may call those."""
+        if self._node.options.allow_private:
+            return
+        for job in jobs:
+            if job.extras is not None and job.extras.notify is not None:
+                check_notified(job.extras.notify)
 
     async def _with_keys(self, engine: Engine | None, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         """Give jobs of queues in set mode their keys; the leader knows them best."""
@@ -427,6 +437,7 @@ class NodeDesk:
         return _show_schedule(await get_schedule(self.store, name), wall())
 
     async def put_schedule(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleView, bool]:
+        self._check_notified([check_job(spec, wall())])
         row, is_new = await _ask_leader(self._schedule_book().put(name, spec))
         return _show_schedule(row, wall()), is_new
 

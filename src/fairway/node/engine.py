@@ -80,6 +80,7 @@ class Engine:
         self._backlog = store.waiting_jobs()
         self.loading = True
         self.commits = 0
+        self.noticed = asyncio.Event()  # somebody is to be told of a job's end
 
     # --- asked from the loop, by the desk --------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
@@ -322,6 +323,8 @@ class Engine:
             if not submit.answer.done():
                 submit.answer.set_result(answers)
         _answer(plan.replies)
+        if plan.batch.notices or receipt.resolved:
+            self.noticed.set()
         self._tell_people(plan, receipt)
         if receipt.number is not None:
             self._feed.tell(receipt.told)

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fairway.addresses import private_allowed
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
 from fairway.places import check_scheduler, data_directory, scheduler_file, sqlite_file
@@ -35,7 +36,8 @@ class NodeOptions:
     warm_jobs: int = 0
     worker: bool = True
     async_per_slot: int = 100
-    allow_private: bool = False  # what is called on others' behalf may be in networks that are not public
+    # What is called on others' behalf, for HTTP jobs and `notify`, may be in networks that are not public.
+    allow_private: bool = field(default_factory=private_allowed)
     max_jobs_per_child: int | None = None
     max_child_age: float | None = None  # seconds
     max_child_memory: int | None = None  # bytes
@@ -44,6 +46,9 @@ class NodeOptions:
     token: str | None = field(default_factory=lambda: os.environ.get("FAIRWAY_TOKEN") or None, repr=False)
     scheduler: str | None = None
     data_dir: Path | None = None
+    webhook_secret: str | None = field(
+        default_factory=lambda: os.environ.get("FAIRWAY_WEBHOOK_SECRET") or None, repr=False
+    )
     leader_ttl: float = field(default_factory=lambda: 5.0 * time_scale())
     timers: Timers = field(default_factory=lambda: scaled_timers(time_scale()))
 

@@ -70,6 +70,13 @@ class InGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class HasCause:
+    """It failed for one of these causes."""
+
+    causes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HasTag:
     """One of the job's tags is, or matches, one of these."""
 
@@ -107,7 +114,8 @@ class HasText:
 
 
 Condition = (
-    InStates | Compared | Created | TextIs | InGroup | HasTag | ErrorHas | ArgumentIs | HasId | HasText
+    InStates | Compared | Created | TextIs | InGroup | HasCause | HasTag | ErrorHas | ArgumentIs | HasId
+    | HasText
 )  # fmt: skip
 
 
@@ -146,6 +154,8 @@ def _read_equal(term: Term) -> Condition:
         return TextIs(term.field, patterns)
     if term.field == "group":
         return InGroup(patterns)
+    if term.field == "cause":
+        return HasCause(patterns)
     if term.field == "tag":
         return HasTag(patterns)
     if term.field == "error":

@@ -101,7 +101,7 @@ def stored_from(row: Row) -> StoredJob:
     (
         job, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt,
         tries, crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules,
-        unique, outcome, payload, extras,
+        unique, outcome, payload, extras, cause,
     ) = row  # fmt: skip
     return StoredJob(
         id=job, queue=queue, flow=flow, priority=priority, state=state_from(state, run_at),
@@ -110,7 +110,7 @@ def stored_from(row: Row) -> StoredJob:
         tries=tries, crashes=crashes, losses=() if losses is None else _read_losses(losses),
         generation=generation, rules=rules_from(rules), payload=payload, unique=unique,
         incarnation=incarnation, worker=worker, started_at=started_at, ended_at=ended_at,
-        cancelling=bool(cancelling), outcome=outcome, extras=extras_from(extras),
+        cancelling=bool(cancelling), outcome=outcome, extras=extras_from(extras), cause=cause,
     )  # fmt: skip
 
 

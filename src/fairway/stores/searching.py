@@ -22,6 +22,7 @@ from fairway.stores.conditions import (
     Condition,
     Created,
     ErrorHas,
+    HasCause,
     HasId,
     HasTag,
     HasText,
@@ -38,7 +39,7 @@ MOST_SECONDS = 10.0
 COLUMNS = (
     "id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, "
     "crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, "
-    "unique_key, outcome, payload, extras"
+    "unique_key, outcome, payload, extras, cause"
 )
 
 Clause = tuple[str, list[Any]]
@@ -173,6 +174,8 @@ def _clause(dialect: Dialect, table: Table, condition: Condition, now: int) -> C
             return _alike(dialect, f"coalesce({column}, '')", patterns)
         case InGroup(patterns):
             return _alike(dialect, f"coalesce({dialect.group}, '')", patterns)
+        case HasCause(causes):
+            return _cause(causes) if table.ended else ("FALSE", [])
         case HasTag(patterns):
             text, values = _alike(dialect, "tag.value", patterns)
             return f"EXISTS (SELECT 1 FROM {dialect.tags} WHERE {text})", values
@@ -205,6 +208,11 @@ def _hot_state(dialect: Dialect, states: frozenset[State], now: int) -> Clause:
         if state in states:
             ways.append((f"state = {WAITING} AND run_at {op} ?", [now]))
     return _any(ways)
+
+
+def _cause(causes: Sequence[str]) -> Clause:
+    # Said in the words of the partial index `ended_by_cause`, else a database would not use it.
+    return f"cause IS NOT NULL AND cause IN ({', '.join('?' * len(causes))})", [*causes]
 
 
 def _any(ways: Sequence[Clause]) -> Clause:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from fairway.core.plan import Batch, Begin, Begun, Move, News
+from fairway.core.plan import Batch, Begin, Begun, CauseSeen, Move, News
 from fairway.store import NumberedEvent, StoredJob
+from fairway.stores.causing import first_seen
 
 R = TypeVar("R", Begin, News, Move)
 
@@ -23,12 +24,14 @@ def told(
     revived: Sequence[StoredJob],
     resolved: Sequence[StoredJob],
     now: int,
+    new_causes: Sequence[CauseSeen] = (),
 ) -> list[News]:
     """Return the news as they are written and published. *begun* is in the order of the begins."""
     return [
         *without(batch.news, refused),
         *(_event("job.revived", job, now) for job in revived),
         *(_event("job.ended", job, now, {"reason": "resolved"}) for job in resolved),
+        *map(first_seen, new_causes),
         *_begun(without(batch.begins, refused), begun),
     ]
 

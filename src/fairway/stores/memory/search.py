@@ -18,6 +18,7 @@ from fairway.stores.conditions import (
     Condition,
     Created,
     ErrorHas,
+    HasCause,
     HasId,
     HasTag,
     HasText,
@@ -74,6 +75,8 @@ def _holds(job: StoredJob, condition: Condition) -> bool:
             return _alike(getattr(job, column) or "", patterns)
         case InGroup(patterns):
             return _alike((job.extras.group if job.extras else None) or "", patterns)
+        case HasCause(causes):
+            return job.cause in causes
         case HasTag(patterns):
             return any(_alike(tag, patterns) for tag in job.tags)
         case ErrorHas(patterns):

@@ -17,6 +17,8 @@ from fairway.core.plan import Batch, Begun
 from fairway.query import Query
 from fairway.store import (
     Accepted,
+    Call,
+    CauseRow,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -38,7 +40,7 @@ from fairway.stores.backlog import page_of
 from fairway.stores.memory import noting, writing
 from fairway.stores.memory import search as searching
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
-from fairway.stores.memory.tidying import ended_between, forget_ended, tidy
+from fairway.stores.memory.tidying import ended_between, forget_cause, forget_ended, tidy
 from fairway.stores.paging import MOST_COUNTED
 from fairway.stores.telling import numbered
 
@@ -243,6 +245,13 @@ class MemoryStore:
     async def find_schedule(self, name: str) -> ScheduleRow | None:
         return self.tables.schedules.get(name)
 
+    async def causes(self, most: int = 500, before: tuple[int, str] | None = None) -> list[CauseRow]:
+        rows = sorted(self.tables.causes.values(), key=lambda row: (row.last_at, row.id), reverse=True)
+        return [row for row in rows if before is None or (row.last_at, row.id) < before][:most]
+
+    async def find_cause(self, cause: str) -> CauseRow | None:
+        return self.tables.causes.get(cause)
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         for line in lines:
             self.tables.log.setdefault(line[:3], line)
@@ -322,6 +331,35 @@ class MemoryStore:
 
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         return self.apply_tidy(now, keep_ended_seconds, most)
+
+    async def mute_cause(self, cause: str, until: int | None) -> bool:
+        found = self.tables.causes.get(cause)
+        if found is not None:
+            self.tables.causes[cause] = found._replace(muted_until=until)
+        return found is not None
+
+    async def forget_cause(self, cause: str, most: int = 5000) -> int:
+        return forget_cause(self.tables, cause, most)
+
+    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
+        due = [call for call in self.tables.calls.values() if call.due_at <= now]
+        return sorted(due, key=lambda call: (call.due_at, call.number))[:most]
+
+    async def next_call(self) -> int | None:
+        return min((call.due_at for call in self.tables.calls.values()), default=None)
+
+    async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
+        calls = self.tables.calls
+        for number in over:
+            calls.pop(number, None)
+        for number, tries, due_at in later:
+            if number in calls:
+                calls[number] = calls[number]._replace(tries=tries, due_at=due_at)
+
+    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
+        for number, call in self.tables.calls.items():
+            if call.url == url and call.due_at <= now:
+                self.tables.calls[number] = call._replace(due_at=due_at)
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         return sorted({job.queue for job in ended_between(self.tables, since, until)})

@@ -7,8 +7,19 @@ from typing import NamedTuple
 
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import Arrival, shape_of, with_pins
-from fairway.core.plan import Begun, News, QueueChange
-from fairway.store import Leadership, LogLine, NewJob, NodeRow, ScheduleRow, StoredJob, StoredNote
+from fairway.core.plan import Begun, CauseSeen, News, QueueChange
+from fairway.store import (
+    Call,
+    CauseRow,
+    Leadership,
+    LogLine,
+    NewJob,
+    NodeRow,
+    ScheduleRow,
+    StoredJob,
+    StoredNote,
+)
+from fairway.stores.notifying import NewDelivery
 
 
 class Claim(NamedTuple):
@@ -44,6 +55,9 @@ class Tables:
     schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     notes: dict[tuple[int, int], StoredNote] = field(default_factory=dict)
     checkpoints: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # attempt, JSON: one a job
+    causes: dict[str, CauseRow] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
+    calls_given: int = 0
 
 
 class Draft:
@@ -60,6 +74,8 @@ class Draft:
         self.changes: list[QueueChange] = []
         self.events: list[News] = []
         self.anew: list[int] = []  # jobs that go on from no checkpoint any more
+        self.causes: dict[str, CauseRow] = {}
+        self.deliveries: list[NewDelivery] = []
 
     def find(self, job: int) -> StoredJob | None:
         """Return a copy of the job that may be changed, or None."""
@@ -84,6 +100,16 @@ class Draft:
     def arrive(self, job: NewJob) -> None:
         self.arrivals_given += 1
         self.arrivals[self.arrivals_given] = job.id, job.concurrency
+
+    def see(self, one: CauseSeen) -> bool:
+        """Count failures of a cause; say whether it is new."""
+        before = self.tables.causes.get(one.cause.id)
+        if before is None:
+            self.causes[one.cause.id] = CauseRow(*one.cause, one.at, one.at, one.failures, None)
+            return True
+        last_at, failures = max(before.last_at, one.at), before.failures + one.failures
+        self.causes[one.cause.id] = before._replace(last_at=last_at, failures=failures)
+        return False
 
     def holder(self, queue: str, key: str, now: int) -> int | None:
         """Return whose the key is, if it is not free."""
@@ -113,6 +139,11 @@ class Draft:
         for change in self.changes:
             tables.changes_given += 1
             tables.changes[tables.changes_given] = change
+        tables.causes.update(self.causes)
+        for one in self.deliveries:
+            tables.calls_given += 1
+            number, made_at = tables.calls_given, one.made_at
+            tables.calls[number] = Call(number, one.job, one.url, one.body, 0, made_at, made_at)
         if not self.events:
             return None
         tables.events_given += 1

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from fairway.store import StoredJob
+from fairway.stores.causing import CAUSE_SECONDS, CAUSES_KEPT
 from fairway.stores.memory.tables import Tables, is_ended
 from fairway.stores.memory.writing import REQUEST_SECONDS
 from fairway.stores.tidying import CHANGES_KEPT, CHANGES_KEPT_EACH
@@ -29,6 +30,7 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
     gone = _forget(tables.jobs, jobs[:most]) + _forget(tables.log, lines)
     gone += _forget(tables.requests, requests[:most]) + _forget(tables.events, events[:most])
     gone += _forget(tables.nodes, nodes) + _forget(tables.changes, _old_changes(tables)[:most])
+    gone += _forget(tables.causes, _old_causes(tables, now)[:most])
     claims = [key for key, claim in tables.claims.items() if claim.is_free(now)]
     gone += _forget(tables.claims, claims[:most])
     return gone + _forget(tables.arrivals, _idle_arrivals(tables)[:most])
@@ -46,6 +48,25 @@ def forget_ended(tables: Tables, queues: Collection[str], since: int, until: int
 def ended_between(tables: Tables, since: int, until: int) -> list[StoredJob]:
     """Return the jobs that ended in a time."""
     return [job for job in tables.jobs.values() if is_ended(job) and since <= (job.ended_at or 0) < until]
+
+
+def forget_cause(tables: Tables, cause: str, most: int) -> int:
+    """Forget ended jobs of a cause, and the cause with the last of them."""
+    found = [job.id for job in tables.jobs.values() if is_ended(job) and job.cause == cause]
+    gone = set(found[:most])
+    _forget(tables.log, [key for key in tables.log if key[0] in gone])
+    if len(found) <= most:
+        tables.causes.pop(cause, None)
+    return _forget(tables.jobs, found[:most])
+
+
+def _old_causes(tables: Tables, now: int) -> list[str]:
+    """Return causes that were not seen for long, and beyond a number those that were seen least lately."""
+    before = now - CAUSE_SECONDS * MICRO
+    times = sorted((row.last_at for row in tables.causes.values()), reverse=True)
+    bound = times[CAUSES_KEPT - 1] if len(times) >= CAUSES_KEPT else 0
+    old = [row for row in tables.causes.values() if row.last_at < max(before, bound)]
+    return [row.id for row in old if row.last_at >= before or not row.is_muted(now)]
 
 
 def _old_changes(tables: Tables) -> list[int]:

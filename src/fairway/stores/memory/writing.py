@@ -22,8 +22,10 @@ from fairway.core.plan import (
 )
 from fairway.errors import Deposed
 from fairway.store import Accepted, NewJob, Receipt, ScheduleChange, StoredJob, Submission
+from fairway.stores.causing import seen_together
 from fairway.stores.claiming import replacing, until_of
 from fairway.stores.memory.tables import Draft, Tables, begun_of, is_ended, is_waiting, shown
+from fairway.stores.notifying import deliveries_of
 from fairway.stores.submitting import check_known, foreign_names, renamed
 from fairway.stores.telling import ended_attempts, told
 from fairway.times import MICRO
@@ -87,7 +89,10 @@ def commit(
     draft.changes += batch.changes
     for number in batch.taken:
         draft.arrivals.pop(number, None)
-    draft.events = told(batch, begun, refused, revived, resolved, now)
+    new_causes = [one for one in seen_together(batch.causes) if draft.see(one)]
+    noticed = [found for one in batch.notices if one not in refused and (found := draft.find(one))]
+    draft.deliveries = list(deliveries_of([*noticed, *resolved], now))
+    draft.events = told(batch, begun, refused, revived, resolved, now, new_causes)
     redrawn = any(job.id not in asked for job in inserted)
     told_as = draft.keep(now)
     return Receipt(begun, accepted, sorted(refused), revived, resolved, draft.events, told_as, redrawn)
@@ -186,7 +191,7 @@ def _live(draft: Draft, number: int, one: End | Return | Flag | Recall) -> Store
 def _end(draft: Draft, number: int, end: End, now: int) -> None:
     job = _live(draft, number, end)
     job.state, job.outcome, job.ended_at = State(end.state), end.outcome, end.ended_at
-    job.tries, job.crashes, job.cancelling = end.tries, end.crashes, False
+    job.tries, job.crashes, job.cancelling, job.cause = end.tries, end.crashes, False, end.cause
     draft.free(end.queue, end.unique, number, now)
 
 
@@ -199,6 +204,7 @@ def _return(draft: Draft, one: Return) -> None:
 def _drop(draft: Draft, drop: Drop, now: int) -> None:
     job = _waiting(draft, drop.job)
     job.state, job.outcome, job.ended_at = State(drop.state), drop.outcome, drop.ended_at
+    job.cause = drop.cause
     draft.free(job.queue, job.unique, job.id, now)
 
 
@@ -263,7 +269,7 @@ def _revive(draft: Draft, revive: Revive, now: int) -> StoredJob | None:
         return None
     job.state, job.place, job.run_at = State.QUEUED, revive.place, revive.run_at
     job.generation, job.tries, job.crashes, job.losses = job.generation + 1, 0, 0, ()
-    job.incarnation = job.worker = job.started_at = job.ended_at = job.outcome = None
+    job.incarnation = job.worker = job.started_at = job.ended_at = job.outcome = job.cause = None
     if job.extras is not None:
         job.extras = replace(job.extras, deadline=None)
     draft.anew.append(job.id)
@@ -277,6 +283,7 @@ def _resolve(draft: Draft, one: Resolve, now: int) -> StoredJob | None:
     if one.attempt and (job.attempt, job.incarnation) != (one.attempt, one.incarnation):
         return None
     job.state, job.outcome, job.ended_at = State(one.state), one.outcome, one.ended_at
+    job.cause = None if job.state is State.SUCCEEDED else job.cause
     return shown(job, now)
 
 

@@ -13,10 +13,24 @@ from typing import Any
 
 import asyncpg
 
-from fairway.core.plan import Batch, Begin, Begun, Edit, End, Move, Recall, Resolve, Return, Revive
+from fairway.core.plan import (
+    Batch,
+    Begin,
+    Begun,
+    CauseSeen,
+    Edit,
+    End,
+    Move,
+    Recall,
+    Resolve,
+    Return,
+    Revive,
+)
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.causing import cause_row, seen_together
 from fairway.stores.claiming import until_of
+from fairway.stores.notifying import deliveries_of
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.inserting import insert_submissions
@@ -78,9 +92,13 @@ async def commit(
     await _flag(connection, sql, batch)
     begun = await _begin(connection, sql, without(batch.begins, refused))
     await _save_queues(connection, sql, batch)
-    news = told(batch, begun, refused, revived, resolved, now)
+    await _save_deliveries(
+        connection, sql, [job for job in batch.notices if job not in refused], resolved, now
+    )
     if after is not None:
         await asyncio.shield(after)  # whoever lets go of this one lets the other be
+    new_causes = await _save_causes(connection, sql, batch)
+    news = told(batch, begun, refused, revived, resolved, now, new_causes)
     books.begin(term)
     if batch.ends or batch.returns or begun:
         over = [*(job for end in batch.ends for job in end.jobs), *(one.job for one in batch.returns)]
@@ -129,8 +147,17 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End], now: int) 
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
-    for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
-        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += some
+    failed: list[Row] = []
+    for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause in ends:
+        values = attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes
+        if cause is None:
+            groups[values] += some
+        else:
+            failed += [(job, *values, cause) for job in some]
+    if failed:
+        jobs, *columns = map(list, zip(*failed, strict=True))
+        status = await connection.execute(sql["end_failed"], array_of(jobs), *columns)
+        _check("end_failed", len(failed), status)
     runs, rest = _with_runs(groups)
     for (first, last), values in runs:
         status = await connection.execute(sql["end_run"], first, last, *values)
@@ -292,6 +319,31 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
         raise Deposed(f"{count - len(rows)} of {count} jobs that were to begin are not waiting")
     found = {row[0]: row for row in rows}
     return begun_from(found[job] for begin in begins for job in begin.jobs)
+
+
+async def _save_causes(connection: Connection, sql: Sql, batch: Batch) -> list[CauseSeen]:
+    """Count failures by their causes, and return those causes that are new.
+
+    In turn with the commit before it: each would wait for a row that the other has counted up.
+    """
+    seen = seen_together(batch.causes)
+    if not seen:
+        return []
+    columns = [list(column) for column in zip(*map(cause_row, seen), strict=True)]
+    new = {cause for cause, is_new in await connection.fetch(sql["save_causes"], *columns) if is_new}
+    return [one for one in seen if one.cause.id in new]
+
+
+async def _save_deliveries(
+    connection: Connection, sql: Sql, notices: list[int], resolved: Sequence[StoredJob], now: int
+) -> None:
+    """Write down the calls that ended jobs ask for."""
+    if not (notices or resolved):
+        return
+    calls = list(deliveries_of([*await _find(connection, sql, notices), *resolved], now))
+    if calls:
+        columns = [list(column) for column in zip(*calls, strict=True)]
+        await connection.execute(sql["save_deliveries"], *columns)
 
 
 async def _save_queues(connection: Connection, sql: Sql, batch: Batch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairway.store import Leadership
+from fairway.stores.causing import CAUSE_SECONDS, CAUSES_KEPT
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.submitting import REQUEST_SECONDS
 from fairway.stores.tidying import CHANGES_KEPT, CHANGES_KEPT_EACH, EVENT_SECONDS, NODE_SECONDS
@@ -45,6 +46,7 @@ async def tidy(
         ("tidy_claims", (now, most)),
         ("tidy_arrivals", (most,)),
         ("tidy_nodes", (now - NODE_SECONDS * MICRO,)),
+        ("tidy_causes", (now - CAUSE_SECONDS * MICRO, CAUSES_KEPT, now, most)),
         ("tidy_changes", (CHANGES_KEPT, CHANGES_KEPT_EACH, most)),
         ("tidy_events", (1 << 62 if first is None else first, most)),
     ):

@@ -313,6 +313,27 @@ INSERT INTO fairway.ended (
 )
 SELECT * FROM gone
 
+-- name: end_failed
+-- The same for those that failed, with their causes.
+WITH gone AS (
+  DELETE FROM fairway.job AS j
+   USING unnest(
+           $1::text::bigint[], $2::integer[], $3::text[], $4::smallint[], $5::bytea[], $6::bigint[], $7::integer[],
+           $8::integer[], $9::text[]
+         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes, cause)
+   WHERE j.id = g.id
+     AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
+  RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
+            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras, g.cause
+)
+INSERT INTO fairway.ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
+  losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras, cause
+)
+SELECT * FROM gone
+
 -- name: end_run
 -- The same for jobs with ids that follow each other, to which all the same happens.
 WITH gone AS (
@@ -355,11 +376,11 @@ DELETE FROM fairway.claim
 -- Waiting jobs that never begin again, with the keys they held, but for those that are taken for longer.
 WITH gone AS (
   DELETE FROM fairway.job AS j
-   USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[]) AS e (id, state, outcome, ended_at)
+   USING unnest($1::bigint[], $2::smallint[], $3::bytea[], $4::bigint[], $5::text[]) AS e (id, state, outcome, ended_at, cause)
    WHERE j.id = e.id AND j.state IN (0, 6)
   RETURNING j.id, e.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, j.tries, j.crashes, j.losses, j.generation, j.incarnation, j.worker,
-            j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload, j.extras
+            j.started_at, e.ended_at, j.rules, j.unique_key, e.outcome, j.payload, j.extras, e.cause
 ), freed AS (
   DELETE FROM fairway.claim AS c
    USING gone
@@ -374,7 +395,7 @@ WITH gone AS (
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
   losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
-  extras
+  extras, cause
 )
 SELECT * FROM gone
 
@@ -447,7 +468,8 @@ SELECT id, queue, flow, priority, adapter, task, tags, once, $3::bigint, $2::big
 
 -- name: resolve_job
 UPDATE fairway.ended
-   SET state = $4::smallint, outcome = $5::bytea, ended_at = $6::bigint
+   SET state = $4::smallint, outcome = $5::bytea, ended_at = $6::bigint,
+       cause = CASE WHEN $4::smallint = 2 THEN NULL ELSE cause END
  WHERE id = $1::bigint AND state = 5
    AND ($2::integer = 0 OR attempt = $2::integer AND incarnation = $3::text)
 
@@ -516,6 +538,22 @@ SELECT path, at, who, old, new
 -- name: delete_arrivals
 DELETE FROM fairway.arrival WHERE number = ANY($1::bigint[])
 
+-- name: save_causes
+-- Returns those that are new. In the order of their ids, so that two writers lock rows in one order.
+INSERT INTO fairway.cause AS c (id, task, type, message, frame, first_at, last_at, failures)
+SELECT id, task, type, message, frame, at, at, failures
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+       AS one (id, task, type, message, frame, at, failures)
+ ORDER BY id
+ON CONFLICT (id) DO UPDATE
+   SET last_at = greatest(c.last_at, excluded.last_at), failures = c.failures + excluded.failures
+RETURNING id, xmax = 0
+
+-- name: save_deliveries
+INSERT INTO fairway.delivery (job, url, body, due_at, made_at)
+SELECT job, url, body, made_at, made_at
+  FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) AS one (job, url, body, made_at)
+
 -- name: last_event
 -- The newest row is never tidied away, so the numbers go on.
 SELECT coalesce(max(number), 0), coalesce(max(written), 0)
@@ -531,13 +569,13 @@ VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bytea)
 -- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
-       payload, extras
+       payload, extras, NULL::text AS cause
   FROM fairway.job
  WHERE id = ANY($1::bigint[])
 UNION ALL
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, ended_at, rules, unique_key, outcome,
-       payload, extras
+       payload, extras, cause
   FROM fairway.ended
  WHERE id = ANY($1::bigint[])
 
@@ -682,6 +720,59 @@ UPDATE fairway.schedule
 
 -- name: drop_schedule
 DELETE FROM fairway.schedule WHERE name = $1::text AND revision = $2::bigint
+
+-- name: causes
+SELECT id, task, type, message, frame, first_at, last_at, failures, muted_until
+  FROM fairway.cause
+ WHERE (last_at, id COLLATE "C") < ($1::bigint, $2::text COLLATE "C")
+ ORDER BY last_at DESC, id COLLATE "C" DESC
+ LIMIT $3::bigint
+
+-- name: find_cause
+SELECT id, task, type, message, frame, first_at, last_at, failures, muted_until
+  FROM fairway.cause
+ WHERE id = $1::text
+
+-- name: mute_cause
+UPDATE fairway.cause SET muted_until = $2::bigint WHERE id = $1::text RETURNING id
+
+-- name: forget_cause
+WITH old AS (
+  DELETE FROM fairway.ended
+   WHERE id IN (SELECT id FROM fairway.ended WHERE cause IS NOT NULL AND cause = $1::text LIMIT $2::bigint)
+  RETURNING id
+), lines AS (
+  DELETE FROM fairway.log USING old WHERE log.job = old.id
+)
+SELECT count(*) FROM old
+
+-- name: delete_cause
+DELETE FROM fairway.cause
+ WHERE id = $1::text AND NOT EXISTS (SELECT 1 FROM fairway.ended WHERE cause IS NOT NULL AND cause = $1::text)
+
+-- name: due_calls
+SELECT number, job, url, body, tries, due_at, made_at
+  FROM fairway.delivery
+ WHERE due_at <= $1::bigint
+ ORDER BY due_at, number
+ LIMIT $2::bigint
+
+-- name: next_call
+SELECT min(due_at) FROM fairway.delivery
+
+-- name: delete_calls
+DELETE FROM fairway.delivery WHERE number = ANY($1::bigint[])
+
+-- name: put_calls_off
+UPDATE fairway.delivery
+   SET due_at = $3::bigint
+ WHERE url = $1::text AND due_at <= $2::bigint
+
+-- name: retry_calls
+UPDATE fairway.delivery AS d
+   SET tries = one.tries, due_at = one.due_at
+  FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS one (number, tries, due_at)
+ WHERE d.number = one.number
 
 -- name: add_log
 -- A worker that was not thanked sends its output again: the second copy is the same.
@@ -910,6 +1001,21 @@ DELETE FROM fairway.queue_change
               ))
     ORDER BY number
     LIMIT $3::bigint
+ )
+
+-- name: tidy_causes
+-- Those that were not seen for long, and beyond a number those that were seen least lately.
+DELETE FROM fairway.cause
+ WHERE id IN (
+   SELECT id
+     FROM fairway.cause
+    WHERE last_at < greatest(
+            $1::bigint,
+            coalesce((SELECT last_at FROM fairway.cause ORDER BY last_at DESC LIMIT 1 OFFSET $2::bigint - 1), 0)
+          )
+      AND (last_at >= $1::bigint OR coalesce(muted_until <= $3::bigint, true))
+    LIMIT $4::bigint
+      FOR UPDATE SKIP LOCKED
  )
 
 -- name: tidy_nodes

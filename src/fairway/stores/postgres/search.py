@@ -76,7 +76,7 @@ class PostgresDialect(Dialect):
 
     def __init__(self, schema: str, version: int) -> None:
         self.tables = (
-            Table(f"{check_schema(schema)}.job", COLUMNS, ended=False),
+            Table(f"{check_schema(schema)}.job", COLUMNS.replace("cause", "NULL::text"), ended=False),
             Table(f"{schema}.ended", COLUMNS, ended=True),
         )
         # Not by the view's state, which would look at the whole backlog for the few that run.

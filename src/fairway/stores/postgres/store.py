@@ -21,6 +21,8 @@ from fairway.errors import Conflict, Deposed, StoreUnavailable, Unsure
 from fairway.query import Query
 from fairway.store import (
     Accepted,
+    Call,
+    CauseRow,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -198,6 +200,13 @@ class PostgresStore:
         found = await self._run("find_schedule", name)
         return ScheduleRow(*found[0]) if found else None
 
+    async def causes(self, most: int = 500, before: tuple[int, str] | None = None) -> list[CauseRow]:
+        return [CauseRow(*row) for row in await self._run("causes", *(before or (1 << 62, "")), most)]
+
+    async def find_cause(self, cause: str) -> CauseRow | None:
+        found = await self._run("find_cause", cause)
+        return CauseRow(*found[0]) if found else None
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         if lines:
             await self._run("add_log", *(list(column) for column in zip(*lines, strict=True)))
@@ -372,6 +381,33 @@ class PostgresStore:
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         async with self._common.writing() as connection:
             return await leading.tidy(connection, self._sql, now, keep_ended_seconds, most, self._event_bytes)
+
+    async def mute_cause(self, cause: str, until: int | None) -> bool:
+        return bool(await self._run("mute_cause", cause, until))
+
+    async def forget_cause(self, cause: str, most: int = 5000) -> int:
+        async with self._common.writing() as connection:
+            gone = int(await connection.fetchval(self._sql["forget_cause"], cause, most))
+            await connection.execute(self._sql["delete_cause"], cause)
+            return gone
+
+    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
+        return [Call(*row) for row in await self._run("due_calls", now, most)]
+
+    async def next_call(self) -> int | None:
+        [(due_at,)] = await self._run("next_call")
+        return None if due_at is None else int(due_at)
+
+    async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
+        async with self._common.writing() as connection:
+            if over:
+                await connection.execute(self._sql["delete_calls"], list(over))
+            if later:
+                columns = [list(column) for column in zip(*later, strict=True)]
+                await connection.execute(self._sql["retry_calls"], *columns)
+
+    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
+        await self._run("put_calls_off", url, now, due_at)
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         async with self._common.writing() as connection:

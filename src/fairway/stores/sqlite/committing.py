@@ -8,6 +8,7 @@ the plan wanted to do with it is left out without a word.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from fairway.core.plan import (
     Batch,
     Begin,
     Begun,
+    CauseSeen,
     Drop,
     Edit,
     End,
@@ -32,7 +34,9 @@ from fairway.core.plan import (
 )
 from fairway.errors import Deposed
 from fairway.store import Receipt, StoredJob, Submission
+from fairway.stores.causing import cause_row, seen_together
 from fairway.stores.claiming import until_of
+from fairway.stores.notifying import deliveries_of
 from fairway.stores.rows import (
     CODES,
     Row,
@@ -80,7 +84,9 @@ def commit(
         begun = _begin(connection, without(batch.begins, refused))
         _save_queues(connection, batch)
         connection.executemany(SQL["delete_arrival"], [(number,) for number in batch.taken])
-        news = told(batch, begun, refused, revived, resolved, now)
+        new_causes = _save_causes(connection, batch)
+        _save_deliveries(connection, [job for job in batch.notices if job not in refused], resolved, now)
+        news = told(batch, begun, refused, revived, resolved, now, new_causes)
         number = _tell(connection, news, now)
         return Receipt(
             begun,
@@ -139,9 +145,14 @@ def _end(connection: apsw.Connection, ends: list[End], now: int) -> None:
     if not ends:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
-    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _ in ends:
-        groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
+    failed: dict[Row, list[int]] = defaultdict(list)
+    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause in ends:
+        if cause is None:
+            groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
+        else:
+            failed[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes, cause] += jobs
     _run_groups(connection, "end_jobs", groups)
+    _run_groups(connection, "end_failed", failed)
     over = [job for end in ends for job in end.jobs]
     _delete(connection, over)
     _stop_running(connection, over)
@@ -167,7 +178,7 @@ def _return(connection: apsw.Connection, returns: list[Return]) -> None:
 
 
 def _drop(connection: apsw.Connection, drops: list[Drop], now: int) -> None:
-    rows = [(drop.job, CODES[drop.state], drop.outcome, drop.ended_at) for drop in drops]
+    rows = [(drop.job, CODES[drop.state], *drop[2:]) for drop in drops]
     _run(connection, "drop_jobs", rows)
     _free(
         connection, [key for drop in drops for key in fetch(connection, SQL["key_of_job"], (drop.job,))], now
@@ -288,6 +299,25 @@ def _save_queues(connection: apsw.Connection, batch: Batch) -> None:
         else:
             connection.execute(SQL["save_queue"], queue)
     connection.executemany(SQL["save_change"], batch.changes)
+
+
+def _save_causes(connection: apsw.Connection, batch: Batch) -> list[CauseSeen]:
+    """Count failures by their causes, and return those causes that are new."""
+    seen = seen_together(batch.causes)
+    if not seen:
+        return []
+    known = fetch(connection, SQL["known_causes"], (json.dumps([one.cause.id for one in seen]),))
+    connection.executemany(SQL["save_cause"], [cause_row(one) for one in seen])
+    return [one for one in seen if (one.cause.id,) not in known]
+
+
+def _save_deliveries(
+    connection: apsw.Connection, notices: list[int], resolved: Sequence[StoredJob], now: int
+) -> None:
+    """Write down the calls that ended jobs ask for."""
+    ended = find_jobs(connection, notices) if notices else []
+    if ended or resolved:
+        connection.executemany(SQL["save_delivery"], list(deliveries_of([*ended, *resolved], now)))
 
 
 def _tell(connection: apsw.Connection, news: list[News], now: int) -> int | None:

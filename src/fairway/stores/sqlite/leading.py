@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import apsw
 
 from fairway.store import Leadership
+from fairway.stores.causing import CAUSE_SECONDS, CAUSES_KEPT
 from fairway.stores.sqlite.connection import fetch, transaction
 from fairway.stores.sqlite.reading import find_leadership
 from fairway.stores.sqlite.sql import SQL
@@ -59,6 +60,7 @@ def tidy(
         connection.execute(SQL["tidy_claims"], (now, most))
         connection.execute(SQL["tidy_arrivals"], (most,))
         connection.execute(SQL["tidy_nodes"], (now - NODE_SECONDS * MICRO,))
+        connection.execute(SQL["tidy_causes"], (now - CAUSE_SECONDS * MICRO, CAUSES_KEPT, now, most))
         connection.execute(SQL["tidy_changes"], (CHANGES_KEPT, CHANGES_KEPT_EACH, most))
         _tidy_events(connection, now, most, event_bytes)
         return connection.total_changes() - before
@@ -74,6 +76,33 @@ def forget_ended(
         connection.executemany(SQL["delete_notes"], old)
         connection.executemany(SQL["delete_ended"], old)
         return len(old)
+
+
+def mute_cause(connection: apsw.Connection, cause: str, until: int | None) -> bool:
+    """Mute a cause, or let it be seen again."""
+    with transaction(connection):
+        connection.execute(SQL["mute_cause"], (cause, until))
+        return connection.changes() == 1
+
+
+def forget_cause(connection: apsw.Connection, cause: str, most: int) -> int:
+    """Forget ended jobs of a cause, and the cause with the last of them."""
+    with transaction(connection):
+        old = fetch(connection, SQL["ended_of_cause"], (cause, most))
+        connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_ended"], old)
+        if not fetch(connection, SQL["ended_of_cause"], (cause, 1)):
+            connection.execute(SQL["delete_cause"], (cause,))
+        return len(old)
+
+
+def settle_calls(
+    connection: apsw.Connection, over: Sequence[int], later: Sequence[tuple[int, int, int]]
+) -> None:
+    """Forget calls, put others off."""
+    with transaction(connection):
+        connection.executemany(SQL["delete_call"], [(number,) for number in over])
+        connection.executemany(SQL["retry_call"], later)
 
 
 def _tidy_events(connection: apsw.Connection, now: int, most: int, event_bytes: int) -> None:

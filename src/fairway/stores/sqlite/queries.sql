@@ -108,15 +108,29 @@ SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, pla
  CROSS JOIN job ON job.id = live.id
  WHERE live.id IN carray(?1) AND live.attempt = ?2 AND live.incarnation = ?3
 
+-- name: end_failed
+-- The same for those that failed, with their cause.
+INSERT INTO ended (
+  id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
+  crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
+  extras, cause
+)
+SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
+       ?8, losses, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
+       extras, ?9
+  FROM live
+ CROSS JOIN job ON job.id = live.id
+ WHERE live.id IN carray(?1) AND live.attempt = ?2 AND live.incarnation = ?3
+
 -- name: drop_jobs
 INSERT INTO ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
   crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
-  extras
+  extras, cause
 )
 SELECT id, ?2, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, incarnation, worker, started_at, ?4, rules, unique_key, ?3, payload,
-       extras
+       extras, ?5
   FROM job
  WHERE id = ?1 AND state IN (0, 6) AND id NOT IN (SELECT id FROM live)
 
@@ -214,7 +228,7 @@ DELETE FROM ended WHERE id = ?1
 
 -- name: resolve_job
 UPDATE ended
-   SET state = ?4, outcome = ?5, ended_at = ?6
+   SET state = ?4, outcome = ?5, ended_at = ?6, cause = iif(?4 = 2, NULL, cause)
  WHERE id = ?1 AND state = 5 AND (?2 = 0 OR attempt = ?2 AND incarnation = ?3)
 
 -- name: flag_jobs
@@ -248,6 +262,19 @@ VALUES (?1, ?2, ?3, ?4, ?5)
 -- name: delete_arrival
 DELETE FROM arrival WHERE number = ?1
 
+-- name: known_causes
+SELECT id FROM cause WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: save_cause
+INSERT INTO cause (id, task, type, message, frame, first_at, last_at, failures)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7)
+ON CONFLICT (id) DO UPDATE
+   SET last_at = max(last_at, excluded.last_at), failures = failures + excluded.failures
+
+-- name: save_delivery
+INSERT INTO delivery (job, url, body, due_at, made_at)
+VALUES (?1, ?2, ?3, ?4, ?4)
+
 -- name: save_events
 INSERT INTO event (at, written, body)
 VALUES (
@@ -263,13 +290,13 @@ RETURNING number
 -- Hot and ended in one statement: a job that moves between two reads would be seen by neither.
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, cancelling, incarnation, worker, started_at, NULL AS ended_at, rules,
-       unique_key, outcome, payload, extras
+       unique_key, outcome, payload, extras, NULL AS cause
   FROM hot
  WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
        crashes, losses, generation, 0 AS cancelling, incarnation, worker, started_at, ended_at, rules,
-       unique_key, outcome, payload, extras
+       unique_key, outcome, payload, extras, cause
   FROM ended
  WHERE id IN (SELECT value FROM json_each(?1))
 
@@ -376,6 +403,53 @@ UPDATE schedule
 
 -- name: drop_schedule
 DELETE FROM schedule WHERE name = ?1 AND revision = ?2
+
+-- name: causes
+SELECT id, task, type, message, frame, first_at, last_at, failures, muted_until
+  FROM cause
+ WHERE (last_at, id) < (?1, ?2)
+ ORDER BY last_at DESC, id DESC
+ LIMIT ?3
+
+-- name: find_cause
+SELECT id, task, type, message, frame, first_at, last_at, failures, muted_until
+  FROM cause
+ WHERE id = ?1
+
+-- name: mute_cause
+UPDATE cause SET muted_until = ?2 WHERE id = ?1
+
+-- name: ended_of_cause
+SELECT id
+  FROM ended
+ WHERE cause IS NOT NULL AND cause = ?1
+ LIMIT ?2
+
+-- name: delete_cause
+DELETE FROM cause WHERE id = ?1
+
+-- name: due_calls
+SELECT number, job, url, body, tries, due_at, made_at
+  FROM delivery
+ WHERE due_at <= ?1
+ ORDER BY due_at, number
+ LIMIT ?2
+
+-- name: next_call
+SELECT min(due_at) FROM delivery
+
+-- name: delete_call
+DELETE FROM delivery WHERE number = ?1
+
+-- name: retry_call
+UPDATE delivery
+   SET tries = ?2, due_at = ?3
+ WHERE number = ?1
+
+-- name: put_calls_off
+UPDATE delivery
+   SET due_at = ?3
+ WHERE url = ?1 AND due_at <= ?2
 
 -- name: add_log
 -- A worker that was not thanked sends its output again: the second copy is the same.
@@ -563,6 +637,17 @@ DELETE FROM queue_change
               ))
     ORDER BY number
     LIMIT ?3
+ )
+
+-- name: tidy_causes
+-- Those that were not seen for long, and beyond a number those that were seen least lately.
+DELETE FROM cause
+ WHERE id IN (
+   SELECT id
+     FROM cause
+    WHERE last_at < max(?1, coalesce((SELECT last_at FROM cause ORDER BY last_at DESC LIMIT 1 OFFSET ?2 - 1), 0))
+      AND (last_at >= ?1 OR coalesce(muted_until <= ?3, 1))
+    LIMIT ?4
  )
 
 -- name: tidy_nodes

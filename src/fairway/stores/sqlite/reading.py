@@ -11,6 +11,8 @@ from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import (
+    Call,
+    CauseRow,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -28,6 +30,8 @@ from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.telling import numbered
+
+LAST = (1 << 62, "")  # behind every cause
 
 _read_news = msgspec.msgpack.Decoder(list[News]).decode
 
@@ -155,6 +159,28 @@ def find_schedule(connection: apsw.Connection, name: str) -> ScheduleRow | None:
     """Return one schedule."""
     found = fetch(connection, SQL["find_schedule"], (name,))
     return ScheduleRow(*found[0]) if found else None
+
+
+def causes(connection: apsw.Connection, most: int, before: tuple[int, str] | None) -> list[CauseRow]:
+    """Return causes, those seen last first."""
+    return [CauseRow(*row) for row in fetch(connection, SQL["causes"], (*(before or LAST), most))]
+
+
+def find_cause(connection: apsw.Connection, cause: str) -> CauseRow | None:
+    """Return one cause."""
+    found = fetch(connection, SQL["find_cause"], (cause,))
+    return CauseRow(*found[0]) if found else None
+
+
+def due_calls(connection: apsw.Connection, now: int, most: int) -> list[Call]:
+    """Return calls whose time has come."""
+    return [Call(*row) for row in fetch(connection, SQL["due_calls"], (now, most))]
+
+
+def next_call(connection: apsw.Connection) -> int | None:
+    """Return when the next call is due."""
+    [(due_at,)] = fetch(connection, SQL["next_call"])
+    return None if due_at is None else int(due_at)
 
 
 def nodes(connection: apsw.Connection) -> list[NodeRow]:

@@ -49,7 +49,7 @@ class SqliteDialect(Dialect):
     """SQLite's words."""
 
     tables = (
-        Table("hot", COLUMNS.replace("ended_at", "NULL"), ended=False),
+        Table("hot", COLUMNS.replace("ended_at", "NULL").replace("cause", "NULL"), ended=False),
         Table("ended", COLUMNS.replace("cancelling", "0"), ended=True),
     )
     running = "id IN (SELECT id FROM live)"

@@ -20,6 +20,8 @@ from fairway.errors import StoreUnavailable
 from fairway.query import Query
 from fairway.store import (
     Accepted,
+    Call,
+    CauseRow,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -146,6 +148,12 @@ class SqliteStore:
     async def find_schedule(self, name: str) -> ScheduleRow | None:
         return await self._read(lambda connection: reading.find_schedule(connection, name))
 
+    async def causes(self, most: int = 500, before: tuple[int, str] | None = None) -> list[CauseRow]:
+        return await self._read(lambda connection: reading.causes(connection, most, before))
+
+    async def find_cause(self, cause: str) -> CauseRow | None:
+        return await self._read(lambda connection: reading.find_cause(connection, cause))
+
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         await self._write(lambda connection: _run(connection, "add_log", lines))
 
@@ -224,6 +232,24 @@ class SqliteStore:
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         keep, size = keep_ended_seconds, self._event_bytes
         return await self._write(lambda connection: leading.tidy(connection, now, keep, most, size))
+
+    async def mute_cause(self, cause: str, until: int | None) -> bool:
+        return await self._write(lambda connection: leading.mute_cause(connection, cause, until))
+
+    async def forget_cause(self, cause: str, most: int = 5000) -> int:
+        return await self._write(lambda connection: leading.forget_cause(connection, cause, most))
+
+    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
+        return await self._read(lambda connection: reading.due_calls(connection, now, most))
+
+    async def next_call(self) -> int | None:
+        return await self._read(reading.next_call)
+
+    async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
+        await self._write(lambda connection: leading.settle_calls(connection, over, later))
+
+    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
+        await self._write(lambda connection: _run(connection, "put_calls_off", [(url, now, due_at)]))
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         return await self._read(lambda connection: reading.ended_queues(connection, since, until))
