@@ -140,8 +140,8 @@ def test_a_running_jobs_stack_is_told_by_its_worker(node: RunningNode) -> None:
 
 def test_a_running_commands_processes_are_shown(node: RunningNode) -> None:
     work = {"adapter": "command", "run": [["sh", "-c", "sleep 61 & sleep 62"]]}
-    text = stack_of(node, node.submit(work=work), "sleep 62")
-    assert re.search(r"^\d+ sleeping .* 'sh -c ", text) and "\n  " in text
+    text = stack_of(node, node.submit(work=work), "'sleep 62'")
+    assert re.search(r"^\d+ \w+ .* 'sh -c ", text) and "\n  " in text
 
 
 def test_what_does_not_run_has_no_stack(node: RunningNode) -> None:
