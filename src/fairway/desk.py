@@ -344,7 +344,7 @@ class Desk(Protocol):
         """Return the workers the leader knows."""
 
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
-        """Change queues (globs) or draining of a worker, live."""
+        """Change queues (globs), slots, draining (and its deadline_seconds) of a worker, live."""
 
     async def cluster(self) -> ClusterView:
         """Say who leads and who is there."""

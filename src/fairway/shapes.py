@@ -116,6 +116,7 @@ class Job(Company, Noted):
     generation: int
     timeout: float | None
     backoff: BackoffShape
+    grace: float | None
     worker: str | None
     pinned_to: str | None
     away: list[str]
@@ -210,6 +211,7 @@ class Settings(TypedDict):
     max_crashes: int | None
     timeout: float | None
     backoff: BackoffShape | None
+    grace: float | None
     retention: float | None
 
 

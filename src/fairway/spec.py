@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from fairway.addresses import check_literal, check_url
-from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Notify, Rules
+from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, MOST_GRACE, Delivery, Extras, Notify, Rules
 from fairway.dependencies import MOST_AFTER, read_after
 from fairway.errors import InvalidRequest, PrivateAddress
 from fairway.keys import check_key, payload_key
@@ -127,6 +127,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     group: ShortText | None = None
     worker: WorkerName | None = None
     notify: NotifyUrl | NotifySpec | None = None
+    grace: Duration | UnsetType | None = UNSET
 
 
 def read_spec(value: object) -> JobSpec:
@@ -261,8 +262,9 @@ def _rules(spec: JobSpec) -> Rules:
         return DEFAULT_RULES
     first, most = read_backoff(spec.backoff)
     return _equal_rules(
-        _max_attempts(spec), _max_crashes(spec), read_timeout(spec.timeout), first, most, _unsaid(spec)
-    )
+        _max_attempts(spec), _max_crashes(spec), read_timeout(spec.timeout), first, most, _unsaid(spec),
+        None if spec.grace is UNSET else read_grace(spec.grace),
+    )  # fmt: skip
 
 
 def _says_nothing(spec: JobSpec) -> bool:
@@ -271,6 +273,7 @@ def _says_nothing(spec: JobSpec) -> bool:
         and spec.max_crashes is UNSET
         and spec.timeout is UNSET
         and spec.backoff is None
+        and spec.grace is UNSET
         and spec.delivery is Delivery.AT_LEAST_ONCE
     )
 
@@ -282,6 +285,7 @@ def _unsaid(spec: JobSpec) -> tuple[str, ...]:
         spec.max_crashes is UNSET,
         spec.timeout is UNSET,
         spec.backoff is None,
+        spec.grace is UNSET,
     )
     return tuple(name for name, is_left in zip(JOB_DEFAULTS, left, strict=True) if is_left)
 
@@ -294,9 +298,10 @@ def _equal_rules(
     first: float,
     most: float,
     unsaid: tuple[str, ...],
+    grace: float | None,
 ) -> Rules:
     """Equal rules are one object: a bulk of jobs shares them."""
-    return Rules(attempts, crashes, timeout, first, most, unsaid)
+    return Rules(attempts, crashes, timeout, first, most, unsaid, grace)
 
 
 def _max_attempts(spec: JobSpec) -> int | None:
@@ -321,6 +326,16 @@ def read_timeout(value: str | int | float | UnsetType | None) -> float | None:
     seconds = parse_duration(value, "timeout")
     if seconds == 0:
         raise InvalidRequest("timeout must be above 0; leave it out for no timeout", field="timeout")
+    return seconds
+
+
+def read_grace(value: str | int | float | None) -> float | None:
+    """Return the seconds from telling an attempt to end to killing it; None leaves them to the worker."""
+    if value is None:
+        return None
+    seconds = parse_duration(value, "grace")
+    if seconds > MOST_GRACE:
+        raise InvalidRequest(f"grace is at most {MOST_GRACE:g} s", field="grace")
     return seconds
 
 

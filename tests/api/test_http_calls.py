@@ -16,6 +16,7 @@ from fairway.api.server import CannotListen, Server
 from fairway.node.app import Node
 from fairway.wire.messages import (
     Acks,
+    Adjust,
     Beat,
     Begin,
     Heard,
@@ -430,6 +431,12 @@ async def test_a_worker_is_shown_and_drained(api: Api, connect_worker: Connect) 
     assert (changed["state"], changed["queues"]) == ("draining", ["acme/*"])
     assert (await api("GET", "/v1/workers/w7"))["state"] == "draining"
     await api("PATCH", "/v1/workers/none", {"draining": True}, 404)
+    told = await worker.read_until(Adjust)
+    assert (told.draining, told.queues, told.slots) == (True, ["acme/*"], None)
+    assert (await api("PATCH", "/v1/workers/w7", {"slots": 5}))["slots"] == 5
+    await api("PATCH", "/v1/workers/w7", {"draining": True, "deadline": "90s"})
+    assert (await worker.read_until(Adjust)).slots == 5
+    assert (await worker.read_until(Adjust)).deadline_seconds == 90.0
 
 
 async def test_a_worker_shows_its_tasks_and_facts_and_beats_add_to_them(

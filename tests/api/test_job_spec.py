@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.core.model import DEFAULT_RULES, Delivery, Extras, Rules
+from fairway.core.model import DEFAULT_RULES, JOB_DEFAULTS, Delivery, Extras, Rules
 from fairway.errors import InvalidRequest
 from fairway.spec import MOST_PAYLOAD, new_job, read_spec
 from fairway.store import NewJob
@@ -58,7 +58,7 @@ def test_everything_that_is_asked_for_is_kept() -> None:
         "k",
     )
     assert job.run_at == NOW + 300 * MICRO
-    assert job.rules == Rules(None, 1, 90.0, 2.0, 60.0)
+    assert job.rules == Rules(None, 1, 90.0, 2.0, 60.0, unsaid=("grace",))
     assert job.payload == '{"args":["a@x.org",1.5,null],"kwargs":{"é":[true]}}'.encode()
 
 
@@ -112,11 +112,16 @@ def test_what_is_no_deadline_is_refused(deadline: Any) -> None:
 
 
 def test_what_is_left_out_is_left_to_the_queue() -> None:
-    assert accept(timeout=5).rules == Rules(timeout=5.0, unsaid=("max_attempts", "max_crashes", "backoff"))
-    assert accept(timeout=None).rules == Rules(unsaid=("max_attempts", "max_crashes", "backoff"))
-    assert accept(max_attempts=10).rules == Rules(unsaid=("max_crashes", "timeout", "backoff"))
-    assert accept(backoff={}).rules == Rules(unsaid=("max_attempts", "max_crashes", "timeout"))
-    assert accept(delivery="at_most_once").rules == Rules(1, unsaid=("max_crashes", "timeout", "backoff"))
+    assert accept(timeout=5).rules == Rules(
+        timeout=5.0, unsaid=("max_attempts", "max_crashes", "backoff", "grace")
+    )
+    assert accept(grace="1m").rules == Rules(unsaid=JOB_DEFAULTS[:-1], grace=60.0)
+    assert accept(timeout=None).rules == Rules(unsaid=("max_attempts", "max_crashes", "backoff", "grace"))
+    assert accept(max_attempts=10).rules == Rules(unsaid=("max_crashes", "timeout", "backoff", "grace"))
+    assert accept(backoff={}).rules == Rules(unsaid=("max_attempts", "max_crashes", "timeout", "grace"))
+    assert accept(delivery="at_most_once").rules == Rules(
+        1, unsaid=("max_crashes", "timeout", "backoff", "grace")
+    )
     assert accept(backoff=None).rules is DEFAULT_RULES
 
 

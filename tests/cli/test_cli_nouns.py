@@ -188,6 +188,22 @@ def test_workers_are_listed_shown_and_drained(node: StandIn) -> None:
     assert node.run("workers", "tasks", "w1").stdout == "async shop.send(to: str) -> None\nshop.count\n"
     assert node.run("workers", "drain", "w1").stdout == "w1 takes no more jobs; 50 still run there\n"
     assert node.asked[-1].body == {"draining": True}
+    assert node.run("workers", "slots", "w1", "4").stdout == "w1 has 4 slots, 0.5 of them busy\n"
+    assert node.asked[-1].body == {"slots": 4}
+    assert node.run("workers", "slots", "w1", "0").exit_code == 2
+
+
+def test_a_drain_may_have_a_deadline_and_be_waited_for(node: StandIn) -> None:
+    node.answer("PATCH /v1/workers/w1", WORKER)
+    node.answer("GET /v1/workers/w1", {**WORKER, "running": 0})
+    drained = node.run("workers", "drain", "w1", "--deadline", "30s", "--wait")
+    assert drained.stdout == "w1 takes no more jobs; nothing runs there\n"
+    assert [one.body for one in node.asked if one.body] == [{"draining": True, "deadline": 30.0}]
+
+
+def test_a_worker_that_left_has_nothing_left(node: StandIn) -> None:
+    node.answer("PATCH /v1/workers/w1", WORKER)
+    assert "nothing runs there" in node.run("workers", "drain", "w1", "--wait").stdout
 
 
 def test_a_worker_is_shown_in_words(node: StandIn) -> None:

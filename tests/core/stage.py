@@ -53,9 +53,9 @@ class Stage:
     ) -> str:  # fmt: skip
         """Let a worker connect; returns its incarnation, which is its name unless given."""
         more = {"adapters": frozenset({"command", "python"}), "tasks": (TaskInfo("t"),), **more}
-        incarnation = str(more.pop("incarnation", name))
+        incarnation, draining = str(more.pop("incarnation", name)), bool(more.pop("draining", False))
         spec = WorkerSpec(name, incarnation, slots, **more)
-        self.absorb(happened.Joined(spec, holds, results, predecessor, 0.0, {}))
+        self.absorb(happened.Joined(spec, holds, results, predecessor, 0.0, {}, draining))
         return incarnation
 
     def submit(

@@ -235,6 +235,68 @@ def test_a_worker_that_drains_gets_no_more() -> None:
     assert stage.begun() == []
 
 
+def steers(plan: Plan) -> list[tuple[object, ...]]:
+    return [one[1:] for one in plan.steers]
+
+
+def test_what_a_worker_is_given_it_is_told() -> None:
+    stage = Stage()
+    stage.join("w")
+    stage.absorb(happened.WorkerAsked("ticket", "w", ("q",), True, 3, 30.0))
+    assert steers(stage.step()) == [(3, ("q",), True, 30.0)]
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, False))
+    assert steers(stage.step()) == [(None, None, False, None)]
+
+
+def test_slots_change_live_and_fewer_of_them_stop_nothing() -> None:
+    stage = Stage()
+    stage.join("w", 1)
+    stage.submit(1, 2, 3, 4)
+    assert stage.begun() == [1]
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, None, 3))
+    assert stage.begun() == [2, 3]
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, None, 2))
+    plan = stage.step()
+    assert not plan.kills and not plan.batch.begins and sorted(stage.live) == [1, 2, 3]
+    stage.finish(1)
+    assert stage.begun() == []
+    stage.finish(2)
+    assert stage.begun() == [4]
+
+
+def test_a_worker_that_comes_back_without_it_is_told_again() -> None:
+    stage = Stage()
+    stage.join("w", 1)
+    stage.absorb(happened.Left("w"))
+    stage.absorb(happened.WorkerAsked("ticket", "w", ("q",), True, 3, 30.0))
+    stage.step(10.0)
+    stage.join("w", 1)
+    assert steers(stage.step()) == [(3, ("q",), True, 20.0)]
+    assert stage.workers["w"].spec.slots == 3 and stage.workers["w"].draining
+    stage.join("w", 3, queues=("q",), draining=True)  # it has heard
+    assert steers(stage.step()) == []
+
+
+def test_a_new_leader_hears_from_the_worker_itself_that_it_drains() -> None:
+    stage = Stage()
+    stage.join("w", draining=True)
+    stage.submit(1)
+    assert stage.begun() == [] and steers(stage.step()) == []
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, False))
+    assert stage.begun() == [1]
+
+
+def test_a_worker_that_closes_drains_although_somebody_resumed_it_before() -> None:
+    stage = Stage()
+    stage.join("w")
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, False))
+    stage.absorb(happened.Drained("w"))
+    stage.join("w", draining=True)
+    stage.submit(1)
+    plan = stage.step()
+    assert not plan.batch.begins and steers(plan)[1:] == []  # the one it was resumed with
+
+
 def test_a_worker_nobody_knows_cannot_be_changed() -> None:
     stage = Stage()
     stage.absorb(happened.WorkerAsked("ticket", "w", None, True))

@@ -34,9 +34,26 @@ def values(rules: Rules) -> tuple[Any, ...]:
 
 
 def test_what_is_said_later_counts_as_said() -> None:
-    edited = said(DEFAULT_RULES, "max_attempts", 10)
+    edited = said(DEFAULT_RULES, max_attempts=10)
     assert in_force(edited, OF_QUEUE).max_attempts == 10
     assert in_force(edited, OF_QUEUE).timeout == 30.0
+
+
+def test_a_grace_is_the_jobs_own_then_its_queues() -> None:
+    stage = Stage()
+    stage.set("a", grace=30.0)
+    of_queue = stage.core.world.tree.grow("a/b").rules
+    assert in_force(DEFAULT_RULES, of_queue).grace == 30.0
+    assert in_force(said(DEFAULT_RULES, grace=5.0), of_queue).grace == 5.0
+    assert in_force(said(DEFAULT_RULES, grace=None), of_queue).grace is None  # the worker's own
+    assert in_force(said(DEFAULT_RULES, max_attempts=1), of_queue).grace == 30.0
+
+
+@pytest.mark.parametrize("grace", [-1.0, 3601.0, float("nan")])
+def test_a_grace_is_bounded(grace: float) -> None:
+    stage = Stage()
+    stage.set("a", grace=grace)
+    assert [reply.field for reply in stage.step().replies] == ["grace"]
 
 
 def test_a_queue_that_sets_nothing_leaves_the_one_object_alone() -> None:

@@ -138,6 +138,22 @@ async def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(adapter:
     assert recorder.result(1).seconds > 1.9
 
 
+async def test_a_command_has_the_grace_of_its_job_and_is_asked_once(
+    adapter: CommandAdapter, tmp_path: Path
+) -> None:
+    recorder, told = Recorder(), tmp_path / "told"
+    await adapter.start(recorder)
+    script = f"trap 'echo told >> {told}' TERM; echo up; while :; do sleep 0.05; done"
+    adapter.begin([command(1, ["bash", "-c", script])._replace(grace=3.0)])
+    await recorder.until(lambda: recorder.pieces)
+    adapter.stop(1, 1, force=False)
+    await eventually(told.exists)
+    adapter.stop(1, 1, force=False)  # as with every beat until it has ended
+    await recorder.until_ended(1)
+    assert told.read_text() == "told\n"
+    assert recorder.result(1).seconds > 2.9
+
+
 async def test_what_a_command_leaves_behind_is_killed(adapter: CommandAdapter, tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/same; setsid sleep 1000 & echo $! > {tmp_path}/own; exit 0"
     await check(adapter, ["sh", "-c", script], kind="ok")

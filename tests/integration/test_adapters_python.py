@@ -313,6 +313,35 @@ async def test_force_kills_all_that_the_task_started(world: World, tmp_path: Pat
     await eventually(lambda: is_gone(int(path.read_text())))
 
 
+async def test_a_stopped_task_leaves_nothing_behind_although_its_child_lives_on(
+    world: World, tmp_path: Path
+) -> None:
+    await eventually(lambda: len(world.children()) == 2)
+    path, children = tmp_path / "pid", world.children()
+    world.begin(call(1, "spawn_and_sleep", str(path), timeout=0.5))
+    await world.recorder.until_ended(1)
+    assert world.recorder.result(1).kind == "timeout"
+    assert is_gone(int(path.read_text()))
+    assert world.children() == children
+    world.begin(call(2, "add", 1, 1))
+    await world.recorder.until_ended(2)
+    assert world.recorder.result(2).kind == "ok"
+
+
+async def test_a_task_has_the_grace_of_its_job(world: World) -> None:
+    recorder = await world.run(call(1, "ignore_stops", timeout=0.1)._replace(grace=0.0))
+    assert recorder.result(1).kind == "timeout"
+    world.begin(call(2, "ignore_stops")._replace(grace=600.0))
+    await eventually(world.has_started(2))
+    world.adapter.stop(2, 1, force=False)
+    world.adapter.stop(2, 1, force=False)
+    await asyncio.sleep(2.8)  # longer than a worker's own grace
+    assert (2, 1) not in recorder.results
+    world.adapter.stop(2, 1, force=True)
+    await recorder.until_ended(2)
+    assert recorder.result(2).kind == "cancelled"
+
+
 async def test_killing_a_job_that_waits_spares_the_one_that_runs(world: World) -> None:
     world.begin(call(1, "sleep", 0.6, bundle=1), *(call(job, "add", 1, 1, bundle=1) for job in (2, 3)))
     await eventually(world.has_started(1))

@@ -16,6 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from fairway.wire.messages import (
     Acks,
+    Adjust,
     Beat,
     Begin,
     Draining,
@@ -366,6 +367,59 @@ async def test_what_is_not_ours_any_more_ends_if_it_must(agent: Agent, node: Nod
     assert port.returned() == [KILLED] and port.results() == []
 
 
+# --- what it offers -------------------------------------------------------------------------------------
+async def test_what_it_is_told_to_offer_its_next_hello_says(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Adjust(1, slots=5, queues=["acme/*"], draining=True))
+    port.say(Begin(1, [call(1, "add", 1, 1)]))
+    await port.until(lambda: port.returned())
+    assert port.returned() == [Held(1, 1, False)]
+    port.hang_up()
+    second = await node.open()
+    hello = second.of(Hello)[0]
+    assert (hello.slots, hello.queues, hello.draining) == (5, ["acme/*"], True)
+    second.say(Adjust(1, draining=False), Begin(1, [call(2, "add", 1, 1)]))
+    await second.until(lambda: second.results())
+    second.hang_up()
+    assert not (await node.open()).of(Hello)[0].draining
+
+
+async def test_when_the_deadline_is_over_what_can_be_is_handed_back(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    once = command(3, ["sleep", "60"])._replace(once=True)
+    port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sleep", "60"]), once, call(4, "nap", 60)]))
+    everything = {Held(job, 1, True) for job in (1, 2, 3, 4)}
+    await port.until(lambda: any(everything <= set(beat.holds) for beat in port.of(Beat)))
+    port.say(Adjust(1, draining=True, deadline_seconds=600.0), Adjust(1, draining=True, deadline_seconds=0.1))
+    port.hang_up()  # the deadline is the worker's own
+    second = await node.open()
+    await second.until(lambda: {held.job for held in second.returned()} == {1, 2, 4})
+    beats = len(second.of(Beat))
+    await second.until(lambda: len(second.of(Beat)) > beats + 2)
+    assert [held[:2] for held in second.of(Beat)[-1].holds] == [(3, 1)] and second.results() == []
+
+
+async def test_a_drain_that_was_undone_stops_nothing(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 2)]))
+    await port.until(lambda: any(Held(1, 1, True) in beat.holds for beat in port.of(Beat)))
+    port.say(Adjust(1, draining=True, deadline_seconds=0.5), Adjust(1, draining=False))
+    await port.until(lambda: port.results() or port.returned())
+    assert [result.kind for result in port.results()] == ["ok"]
+
+
+async def test_hurrying_hands_back_now_what_has_a_long_grace(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "ignore_stops"), command(2, ["sleep", "60"])]))
+    running = {Held(1, 1, True), Held(2, 1, True)}
+    await port.until(lambda: any(running <= set(beat.holds) for beat in port.of(Beat)))
+    closing = asyncio.create_task(agent.close(600.0))
+    await port.until(lambda: port.of(Draining))
+    agent.hurry()
+    assert await asyncio.wait_for(closing, PATIENCE_SECONDS) == []
+    assert set(port.returned()) == running and isinstance(port.heard[-1], Goodbye)
+
+
 async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:
     port = await node.open()
     bundle = [call(1, "sleep", 60, bundle=1), call(2, "add", 1, 1, bundle=1)]
@@ -471,7 +525,7 @@ async def test_a_worker_ends_at_sigterm_although_no_node_answers() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_ends_a_worker_at_once(number: int, tmp_path: Path) -> None:
-    draining = asyncio.Event()
+    draining, said = asyncio.Event(), list[FromWorker]()
     path = tmp_path / "pid"
 
     async def play_node(connection: ServerConnection) -> None:
@@ -480,7 +534,8 @@ async def test_a_second_signal_ends_a_worker_at_once(number: int, tmp_path: Path
         for message in (Welcome(1, 1, "node", 2.0, 10.0), Begin(1, [stubborn])):
             await connection.send(msgspec.msgpack.encode(message))
         async for frame in connection:
-            if isinstance(msgspec.msgpack.decode(frame, type=FromWorker), Draining):
+            said.append(msgspec.msgpack.decode(frame, type=FromWorker))
+            if isinstance(said[-1], Draining):
                 draining.set()
 
     async with serve(play_node, "127.0.0.1", 0) as server:
@@ -493,4 +548,5 @@ async def test_a_second_signal_ends_a_worker_at_once(number: int, tmp_path: Path
         program.send_signal(number)
         await asyncio.wait_for(program.communicate(), PATIENCE_SECONDS)
     assert program.returncode == 0
-    await eventually(lambda: is_gone(int(path.read_text())))
+    assert is_gone(int(path.read_text()))
+    assert HandBack([Held(7, 1, True)]) in said and isinstance(said[-1], Goodbye)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from fairway.worker.guardian import read_clock
-from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Warden
+from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Swept, Warden
 from tests.integration.worker_world import PATIENCE_SECONDS, eventually, is_gone
 
 
@@ -126,6 +126,68 @@ async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden
     await second.until(Ended)
 
 
+# --- all that comes of a process --------------------------------------------------------------------------
+#: A daemon by the book: a session of its own, forked twice, nothing left in its environment.
+DAEMON = "env -i setsid bash -c '({}) & exit 0'"
+
+
+def pid_in(path: Path) -> int:
+    """Return the number in a file, 0 if there is none yet."""
+    text = path.read_text().strip() if path.exists() else ""
+    return int(text) if text else 0
+
+
+async def test_a_daemon_that_cleaned_its_environment_ends_with_its_process(
+    warden: Warden, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "pid", Witness()
+    warden.spawn(["sleep", "1000"], other)  # somebody else's: it might be this one's daemon
+    witness = Witness()
+    daemon = DAEMON.format(f'trap "" TERM HUP; echo $BASHPID > {path}; while :; do sleep 1; done')
+    process = warden.spawn(["sh", "-c", f"{daemon}; sleep 1000"], witness)
+    await eventually(lambda: pid_in(path))
+    assert not is_gone(pid_in(path))
+    process.signal(signal.SIGKILL)
+    await witness.until(Ended)
+    await eventually(lambda: is_gone(pid_in(path)))
+    assert not [one for one in other.heard if isinstance(one, Ended)]
+
+
+async def test_a_signal_reaches_those_that_left_the_group(warden: Warden, tmp_path: Path) -> None:
+    path, told, deaf = tmp_path / "pid", tmp_path / "told", tmp_path / "deaf"
+    daemon = f"trap 'touch {told}; exit' TERM; echo \\$\\$ > {path}; while :; do sleep 0.1; done"
+    script = f"setsid sh -c \"{daemon}\" & trap '' TERM; touch {deaf}; while :; do sleep 1; done"
+    process = warden.spawn(["bash", "-c", script], Witness())
+    await eventually(lambda: pid_in(path) and deaf.exists())
+    process.signal(signal.SIGTERM)
+    await eventually(told.exists)
+
+
+async def test_a_sweep_kills_what_came_since_and_nothing_else(warden: Warden, tmp_path: Path) -> None:
+    names = ["before", "after", "daemon"]
+    before, after, daemon = (tmp_path / name for name in names)
+    forks = f"echo $BASHPID > {after}; sleep 1000 & wait"
+    script = f"sleep 1000 & echo $! > {before}; read _; ({forks}) & "
+    script += DAEMON.format(f"echo $BASHPID > {daemon}; sleep 1000; true") + "; wait"
+    reader, writer = os.pipe()
+    witness = Witness()
+    process = warden.spawn(["bash", "-c", script], witness, fds={0: reader})
+    await eventually(lambda: pid_in(before))
+    await asyncio.sleep(0.05)  # the kernel writes down beginnings in hundredths of a second
+    since = read_clock()
+    os.write(writer, b"\n")
+    await eventually(lambda: pid_in(after) and pid_in(daemon))
+    below = [one.pid for one in psutil.Process(pid_in(after)).children(recursive=True)]
+    process.sweep(since)
+    await witness.until(Swept)
+    assert all(is_gone(pid) for pid in (pid_in(after), pid_in(daemon), *below))
+    assert not is_gone(pid_in(before)) and not [one for one in witness.heard if isinstance(one, Ended)]
+    process.signal(signal.SIGKILL)
+    await witness.until(Ended)
+    for fd in (reader, writer):
+        os.close(fd)
+
+
 # --- the lease ------------------------------------------------------------------------------------------
 async def test_what_is_bound_ends_with_the_lease_and_nothing_else(warden: Warden, tmp_path: Path) -> None:
     warden.renew(read_clock() + 600)
@@ -234,8 +296,12 @@ async def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
         f"trap '' TERM HUP; echo $$ > {tmp_path}/child; sleep 1000 & echo $! > {tmp_path}/grandchild; wait",
         f"(setsid sleep 1000 & echo $! > {tmp_path}/escaped); sleep 1000",
         f"echo $$ > {tmp_path}/stopped; kill -STOP $$",
+        DAEMON.format(
+            f"trap '' TERM HUP; echo $BASHPID > {tmp_path}/daemon; sleep 1000; true".replace("'", '"')
+        )
+        + "; sleep 1000",
     ]
-    names = ["child", "grandchild", "escaped", "stopped"]
+    names = ["child", "grandchild", "escaped", "stopped", "daemon"]
     agent = subprocess.Popen([sys.executable, "-c", AGENT, *scripts])  # noqa: ASYNC220
     try:
         await eventually(lambda: all((tmp_path / name).exists() for name in names))

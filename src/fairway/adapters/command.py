@@ -1,8 +1,9 @@
 """The command adapter: programs run by their argv lists, step by step.
 
 Each step is a process that leads its own group under the guardian; whatever it leaves behind is killed when
-it ends. The first step that fails ends the attempt. To stop one, its group gets SIGTERM and, two seconds
-later, SIGKILL. As whom it runs is found out in command_rights.py, what came of it in command_result.py.
+it ends. The first step that fails ends the attempt. To stop one, all its processes get SIGTERM and, when the
+grace of its job is over, SIGKILL. As whom it runs is found out in command_rights.py, what came of it in
+command_result.py.
 """
 
 from __future__ import annotations
@@ -163,14 +164,16 @@ class Execution:
         return None if self._process is None else self._process.pid
 
     def stop(self, kind: str, force: bool) -> None:
-        """End the attempt as *kind*; the first kind given stays."""
-        self._stopped_as = self._stopped_as or kind
+        """End the attempt as *kind*; the first kind given stays, and it is asked only once."""
+        asked, self._stopped_as = self._stopped_as is not None, self._stopped_as or kind
         if force:
             self._signal(signal.SIGKILL)
-        else:
+        elif not asked:  # a second SIGTERM means to many programs: at once
+            grace = self._assignment.grace
             self._signal(signal.SIGTERM)
             loop = asyncio.get_running_loop()
-            self._timers.append(loop.call_later(GRACE_SECONDS, self._signal, signal.SIGKILL))
+            seconds = GRACE_SECONDS if grace is None else grace
+            self._timers.append(loop.call_later(seconds, self._signal, signal.SIGKILL))
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

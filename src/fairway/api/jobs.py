@@ -38,6 +38,7 @@ from fairway.spec import (
     Time,
     WorkerName,
     read_deadline,
+    read_grace,
     read_timeout,
 )
 from fairway.store import StoredJob
@@ -98,6 +99,7 @@ class Changes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     adapter: AdapterName | UnsetType = UNSET
     worker: WorkerName | UnsetType | None = UNSET
     away: Away | UnsetType = UNSET
+    grace: Duration | UnsetType | None = UNSET
 
 
 class Resolution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -199,6 +201,8 @@ def _parsed(changes: Changes) -> dict[str, Any]:
         check_text(parsed["flow"], "flow")
     if "tags" in parsed:
         parsed["tags"] = check_globs(parsed["tags"], "tags")
+    if "grace" in parsed:
+        parsed["grace"] = read_grace(parsed["grace"])
     if "run_at" in parsed and "delay" in parsed:
         raise InvalidRequest("give run_at or delay, not both", field="delay")
     if "run_at" in parsed:

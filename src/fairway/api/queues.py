@@ -53,6 +53,7 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     max_crashes: JobCount | UnsetType | None = UNSET
     timeout: Duration | UnsetType | None = UNSET
     backoff: Backoff | UnsetType | None = UNSET
+    grace: Duration | UnsetType | None = UNSET
     retention: Duration | UnsetType | None = UNSET
 
 
@@ -139,7 +140,7 @@ def changes_of(asked: SettingsChanges) -> dict[str, Any]:
             check_text(changes[name], name)
     for flow in changes.get("flow_weights") or {}:
         check_text(flow, "flow_weights")
-    for name in ("timeout", "retention"):
+    for name in ("timeout", "grace", "retention"):
         if changes.get(name) is not None:
             changes[name] = parse_duration(changes[name], name)
     if changes.get("backoff") is not None:

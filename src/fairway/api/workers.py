@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from fairway.api.answers import Answer, answer_json
+from fairway.api.frames import MOST_SLOTS
 from fairway.api.operation import Call, Operation
 from fairway.errors import InvalidRequest, NotFound
 from fairway.names import check_globs
 from fairway.shapes import Worker, Workers
-from fairway.spec import Globs
+from fairway.spec import Duration, Globs
+from fairway.times import parse_duration
 from fairway.views import worker_in_short, worker_view
 
 
 class WorkerChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """Which queues it serves (globs), and whether it takes no more work."""
+    """Which queues it serves (globs), how many slots it has, and whether it takes no more work.
+
+    *deadline* goes with `draining`: what still runs when it is over is stopped and handed back.
+    """
 
     queues: Globs | UnsetType = UNSET
     draining: bool | UnsetType = UNSET
+    slots: Annotated[int, Meta(ge=1, le=MOST_SLOTS)] | UnsetType = UNSET
+    deadline: Duration | UnsetType | None = UNSET
 
 
 async def list_workers(call: Call) -> Answer:
@@ -44,8 +51,14 @@ async def patch_worker(call: Call) -> Answer:
         changes["queues"] = list(check_globs(asked.queues, "queues"))
     if asked.draining is not UNSET:
         changes["draining"] = asked.draining
+    if asked.slots is not UNSET:
+        changes["slots"] = asked.slots
+    if asked.deadline is not UNSET and asked.deadline is not None:
+        if asked.draining is not True:
+            raise InvalidRequest("a deadline goes with draining: true", field="deadline")
+        changes["deadline_seconds"] = parse_duration(asked.deadline, "deadline")
     if not changes:
-        raise InvalidRequest("name queues or draining")
+        raise InvalidRequest("name queues, slots or draining")
     return answer_json(worker_view(await call.desk.set_worker(call.path["name"], changes)))
 
 
@@ -55,7 +68,7 @@ OPERATIONS = [
         "GET", "/v1/workers/{name}", show_worker, "Show a worker", answer=Worker, errors=(404,), leader=True
     ),
     Operation(
-        "PATCH", "/v1/workers/{name}", patch_worker, "Change what a worker serves, or drain it",
+        "PATCH", "/v1/workers/{name}", patch_worker, "Change what a worker serves, its slots, or drain it",
         answer=Worker, body=WorkerChanges, errors=(404, 409), leader=True,
     ),
 ]  # fmt: skip

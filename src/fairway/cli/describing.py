@@ -94,6 +94,7 @@ def facts(job: Job) -> list[tuple[str, Any]]:
         ("delivery", str(job.get("delivery", "")).replace("_", " ")),
         ("attempt", _attempts(job)),
         ("timeout", show_seconds(job.get("timeout"))),
+        ("grace", show_seconds(job.get("grace"))),
         ("worker", job.get("worker")),
         ("pinned to", job.get("pinned_to")),
         ("kept from", ", ".join(job.get("away") or ())),

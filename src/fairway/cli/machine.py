@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fairway.cli.parsing import lasting, size
+from fairway.cli.parsing import duration, lasting, size
 from fairway.warm_work import is_warm
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,6 +64,9 @@ OPTIONS = (
         callback=size,
         metavar="SIZE",
         help="A Python child is replaced when it has so much memory, such as 512MB.",
+    ),
+    click.option(
+        "--grace", callback=duration, metavar="DURATION", help="How long what runs may go on when it stops."
     ),
 )
 

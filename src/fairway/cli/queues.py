@@ -22,7 +22,7 @@ MOST_PAGES = 1000
 SETTINGS = (
     "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline", "unique",
     "on_lease_lost", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb",
-    "overflow", "max_attempts", "max_crashes", "timeout", "backoff", "retention",
+    "overflow", "max_attempts", "max_crashes", "timeout", "backoff", "grace", "retention",
 )  # fmt: skip
 #: Those that are shown only where they are not as they come.
 USUAL = {"lend": True, "priority": 0, "weight": 1, "paused": False}

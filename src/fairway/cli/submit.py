@@ -32,6 +32,7 @@ from fairway.cli.reasons import leaving_alone, telling_why
     "--attempts", "max_attempts", type=click.IntRange(1), help="The most tries.  [the queue's, else 10]"
 )
 @click.option("--timeout", callback=duration, metavar="DURATION", help="The longest one attempt may run.")
+@click.option("--grace", callback=duration, metavar="DURATION", help="From asking it to end to the kill.")
 @click.option(
     "--deadline", callback=deadline, metavar="TIME|DURATION", help="Fails unless it has begun by then."
 )

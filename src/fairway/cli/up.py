@@ -46,6 +46,7 @@ def up(
     max_jobs_per_child: int | None,
     max_child_age: float | None,
     max_child_memory: int | None,
+    grace: float | None,
     no_worker: bool,
     no_lead: bool,
     advertise: str | None,
@@ -53,6 +54,9 @@ def up(
     data_dir: Path | None,
 ) -> int:
     """Start a node and a worker on this machine; Ctrl-C stops both.
+
+    What runs then may finish within the grace (3 s if not given) and is handed back after it, at no cost; a
+    second Ctrl-C hands back at once.
 
     Nothing else needs to run. Jobs are kept in one SQLite file, `fairway.db` in the data directory
     (--data-dir, else $FAIRWAY_HOME, else ~/.local/share/fairway) unless --database or
@@ -66,7 +70,7 @@ def up(
     """
     check_listen(listen)
     check_apps(apps)
-    from fairway.node.options import NodeOptions
+    from fairway.node.options import GRACE_SECONDS, NodeOptions
     from fairway.node.program import run_node
     from fairway.node.schedulers import check_names
 
@@ -90,6 +94,7 @@ def up(
         max_child_age=max_child_age,
         max_child_memory=max_child_memory,
         data_dir=data_dir,
+        grace_seconds=GRACE_SECONDS if grace is None else grace,
     )
     options.check()
     check_names(schedulers)

@@ -34,11 +34,13 @@ def worker(
     max_jobs_per_child: int | None,
     max_child_age: float | None,
     max_child_memory: int | None,
+    grace: float | None,
     data_dir: Path | None,
 ) -> int:
     """Start a worker that joins a node.
 
-    Ctrl-C lets what runs finish within a few seconds and hands back the rest; a second Ctrl-C stops at once.
+    SIGTERM or Ctrl-C lets what runs finish within the grace (6 s if not given) and hands back the rest at no
+    cost; a second one hands back at once.
     """
     for url in join:
         check_join(url)
@@ -46,6 +48,7 @@ def worker(
     from fairway.worker.app import WorkerOptions, run_worker
 
     chosen: dict[str, Any] = {"name": name, "slots": slots, "queues": list(split_commas(queues)) or None}
+    chosen["grace_seconds"] = grace
     options = WorkerOptions(
         join=list(join),
         tags=list(tags),

@@ -1,21 +1,27 @@
-"""`fairway workers`: who executes, how busy they are; drain and resume."""
+"""`fairway workers`: who executes, how busy they are; drain, resume, slots."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
 
 from fairway.cli.calling import current, part, talks
+from fairway.cli.machine import COUNT
 from fairway.cli.machine_facts import machine_of
 from fairway.cli.moments import exact, relative, show_seconds
-from fairway.cli.output import clean, say, show_facts, show_json, show_table
+from fairway.cli.output import clean, count_of, say, show_facts, show_json, show_table
+from fairway.cli.parsing import duration
+from fairway.errors import CallerError
+
+POLL_SECONDS = 0.25
 
 
 @click.group()
 @talks
 def workers() -> None:
-    """List workers; drain them before you stop them, resume them after."""
+    """List workers; drain them before you stop them, resume them after; change their slots."""
 
 
 @workers.command("list")
@@ -120,10 +126,26 @@ def show_tasks(name: str) -> None:
 
 @workers.command()
 @click.argument("name")
+@click.option(
+    "--deadline", callback=duration, metavar="DURATION", help="Then what still runs is stopped, handed back."
+)
+@click.option("--wait", is_flag=True, help="Return when nothing runs there any more.")
 @talks
-def drain(name: str) -> None:
-    """Give a worker no more jobs; what runs there goes on to its end."""
-    _steer(name, draining=True)
+def drain(name: str, deadline: float | None, wait: bool) -> None:
+    """Give a worker no more jobs; what runs there goes on to its end.
+
+    With a deadline, what still runs then is stopped and handed back, at no cost in tries; a job that must
+    not start twice (at most once) is left to finish.
+    """
+    answer = _change(name, {"draining": True} | ({} if deadline is None else {"deadline": deadline}))
+    if wait:
+        answer = _until_empty(name, answer)
+    if current().json:
+        show_json(answer)
+    elif wait:
+        say(clean(f"{name} takes no more jobs; nothing runs there"))
+    else:
+        say(clean(f"{name} takes no more jobs; {answer.get('running', 0)} still run there"))
 
 
 @workers.command()
@@ -131,14 +153,42 @@ def drain(name: str) -> None:
 @talks
 def resume(name: str) -> None:
     """Give a drained worker jobs again."""
-    _steer(name, draining=False)
-
-
-def _steer(name: str, *, draining: bool) -> None:
-    answer = current().transport().call("PATCH", f"/workers/{part(name)}", body={"draining": draining})
+    answer = _change(name, {"draining": False})
     if current().json:
         show_json(answer)
-    elif draining:
-        say(clean(f"{name} takes no more jobs; {answer.get('running', 0)} still run there"))
     else:
         say(clean(f"{name} takes jobs again"))
+
+
+@workers.command()
+@click.argument("name")
+@click.argument("count", metavar="N", type=COUNT)
+@talks
+def slots(name: str, count: int) -> None:
+    """Give a worker so many slots, until it is started anew.
+
+    With fewer than are busy nothing is stopped: it takes no more until enough of them are free.
+    """
+    answer = _change(name, {"slots": count})
+    if current().json:
+        show_json(answer)
+    else:
+        say(clean(f"{name} has {count_of(count, 'slot')}, {_busy(answer)} of them busy"))
+
+
+def _change(name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = current().transport().call("PATCH", f"/workers/{part(name)}", body=changes)
+    return answer
+
+
+def _until_empty(name: str, worker: dict[str, Any]) -> dict[str, Any]:
+    """Ask until nothing runs on a worker, or it is gone; return what was last seen of it."""
+    while worker.get("running"):
+        time.sleep(POLL_SECONDS)
+        try:
+            worker = current().transport().call("GET", f"/workers/{part(name)}")
+        except CallerError as error:
+            if error.status != 404:
+                raise
+            return worker | {"running": 0}
+    return worker

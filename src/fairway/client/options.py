@@ -46,6 +46,7 @@ class TaskOptions(TypedDict, total=False):
     max_crashes: int | None
     timeout: Duration | None
     backoff: Backoff
+    grace: Duration | None
     deadline: Duration | Time | None
     unique: str | bool | None  # a key, or True: whatever the job does is its key
     unique_for: Duration | None
@@ -92,7 +93,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(name: str, value: Any) -> Any:
     if name in ("run_at", "at"):
         return plain_time(value, name)
-    if name in ("delay", "timeout", "unique_for") and value is not None:
+    if name in ("delay", "timeout", "grace", "unique_for") and value is not None:
         return plain_duration(value, name)
     if name == "deadline" and value is not None:
         return _deadline(value)

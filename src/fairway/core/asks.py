@@ -18,12 +18,12 @@ from fairway.core.events import (
 )
 from fairway.core.lifecycle import State
 from fairway.core.matching import bounds_of
-from fairway.core.model import Arrival, Moment, QueueSettings, Reason
-from fairway.core.plan import Drop, Edit, Flag, Kill, News, QueueChange, Reply, SaveQueue
+from fairway.core.model import SLOT, Arrival, Moment, QueueSettings, Reason
+from fairway.core.plan import Drop, Edit, Flag, Kill, News, QueueChange, Reply, SaveQueue, Steer
 from fairway.core.queue import Queue, front_of
 from fairway.core.retries import describe, note
 from fairway.core.settings import Refusal, changed, show_settings, why_refused
-from fairway.core.world import Live, World
+from fairway.core.world import Live, Worker, World
 
 #: Replies that ask the engine to read the job again: it moved since the store was asked.
 MOVED = ("moved", "the job moved while it was looked up")
@@ -274,20 +274,39 @@ def _blocked_in(world: World, queue: Queue) -> int:
 
 
 def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
-    """Attach a worker to other queues, or let it take no more."""
+    """Attach a worker to other queues, give it other slots, let it take no more, or take work again."""
     found = [worker for worker in world.workers.values() if worker.spec.name == ask.name]
     if not found:
         world.plan.replies.append(Reply(ask.ticket, error=("not_found", f"there is no worker '{ask.name}'")))
         return
     for worker in found:
-        if ask.queues is not None:
-            worker.attached = ask.queues
-            world.assign(worker, replace(worker.spec, queues=ask.queues))
-        if ask.draining is not None:
-            worker.draining = ask.draining
-    detail = {"queues": ask.queues, "draining": ask.draining}
+        _steer(world, worker, ask, now)
+    asked = {"queues": ask.queues, "slots": ask.slots, "deadline_seconds": ask.deadline_seconds}
+    detail = {"queues": ask.queues, "draining": ask.draining} | {
+        name: value for name, value in asked.items() if value is not None
+    }
     world.plan.batch.news.append(News("worker.changed", now.wall, worker=ask.name, detail=detail))
     world.plan.replies.append(Reply(ask.ticket, ask.name))
+
+
+def _steer(world: World, worker: Worker, ask: WorkerAsked, now: Moment) -> None:
+    """Change one worker, and let it know: its next hello, maybe to another leader, shall say the same."""
+    spec = worker.spec
+    if ask.queues is not None:
+        worker.attached = ask.queues
+        spec = replace(spec, queues=ask.queues)
+    if ask.slots is not None:
+        worker.given_slots = ask.slots
+        worker.free += (ask.slots - spec.slots) * SLOT  # below 0 while more runs than there are slots
+        spec = replace(spec, slots=ask.slots)
+    if ask.draining is not None:
+        worker.draining = worker.steered = ask.draining
+        worker.refusing &= ask.draining
+        worker.drain_until = None if ask.deadline_seconds is None else now.mono + ask.deadline_seconds
+    world.assign(worker, spec)
+    world.plan.steers.append(
+        Steer(spec.incarnation, ask.slots, ask.queues, ask.draining, ask.deadline_seconds)
+    )
 
 
 def make_known(world: World, path: str, now: Moment, force: bool = False) -> None:

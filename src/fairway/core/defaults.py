@@ -1,8 +1,8 @@
 """Job defaults of queues: what holds for a job that does not say its own.
 
-A job's row has only what its submitter said. The rest is looked up when it is needed: the timeout when an
-attempt begins, the bounds and the pause before a new try when one has ended. So a changed setting acts on the
-whole backlog at once, and whoever inserts jobs without asking a node need not know it.
+A job's row has only what its submitter said. The rest is looked up when it is needed: timeout and grace when
+an attempt begins, the bounds and the pause before a new try when one has ended. So a changed setting acts on
+the whole backlog at once, and whoever inserts jobs without asking a node need not know it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def rules_below(above: Rules, settings: QueueSettings) -> Rules:
     """Return what a queue says for its jobs, given what the queue above it says; each setting by itself."""
     said = {
         name: value
-        for name in ("max_attempts", "max_crashes", "timeout")
+        for name in ("max_attempts", "max_crashes", "timeout", "grace")
         if (value := getattr(settings, name)) is not None
     }
     if settings.backoff is not None:
@@ -35,10 +35,11 @@ def in_force(own: Rules, of_queue: Rules) -> Rules:
     return _filled(own, of_queue)
 
 
-def said(own: Rules, name: str, value: Any) -> Rules:
-    """Return rules in which *name* (`max_attempts`, `timeout`) is said."""
-    unsaid = tuple(one for one in own.unsaid if one != name)
-    return replace(own, unsaid=unsaid, **{name: value})
+def said(own: Rules, **values: Any) -> Rules:
+    """Return rules in which these are said, by their names."""
+    if not values:
+        return own
+    return replace(own, **values, unsaid=tuple(name for name in own.unsaid if name not in values))
 
 
 @lru_cache(maxsize=1024)
@@ -53,4 +54,5 @@ def _filled(own: Rules, of_queue: Rules) -> Rules:
         timeout=of_queue.timeout if "timeout" in own.unsaid else own.timeout,
         retry_first=first,
         retry_max=most,
+        grace=of_queue.grace if "grace" in own.unsaid else own.grace,
     )

@@ -85,6 +85,7 @@ class Joined(NamedTuple):
     predecessor: str | None
     luck: float
     about: Mapping[str, Any]  # facts and version, for people
+    draining: bool = False  # it takes no more
 
 
 class Left(NamedTuple):
@@ -255,6 +256,8 @@ class WorkerAsked(NamedTuple):
     name: str
     queues: tuple[str, ...] | None
     draining: bool | None
+    slots: int | None = None
+    deadline_seconds: float | None = None  # after which a draining worker hands back what it still runs
 
 
 CoreEvent = (

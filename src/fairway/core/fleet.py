@@ -14,7 +14,7 @@ from dataclasses import replace
 from fairway.core.endings import hand_back, lose, report
 from fairway.core.events import Joined
 from fairway.core.model import SLOT, Held, Moment, WorkerSpec
-from fairway.core.plan import Kill, News, Resend
+from fairway.core.plan import Kill, News, Resend, Steer
 from fairway.core.world import Worker, World
 
 
@@ -25,8 +25,7 @@ def join(world: World, event: Joined, now: Moment) -> None:
         bury(world, event.predecessor, "its worker process ended and a new one took its name", now)
     worker = world.workers.get(spec.incarnation) or expect(world, spec, now)
     news = not worker.connected
-    if worker.attached is not None:
-        spec = replace(spec, queues=worker.attached)
+    spec = _steered(world, worker, event, now)
     world.assign(worker, spec)
     _measure(world, worker)
     worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
@@ -39,6 +38,25 @@ def join(world: World, event: Joined, now: Moment) -> None:
         world.plan.batch.news.append(
             News("worker.joined", now.wall, worker=spec.name, detail={"slots": spec.slots})
         )
+
+
+def _steered(world: World, worker: Worker, event: Joined, now: Moment) -> WorkerSpec:
+    """Return what a worker is with what people gave it, and tell it where it does not know that."""
+    said = spec = event.spec
+    if worker.attached is not None:
+        spec = replace(spec, queues=worker.attached)
+    if worker.given_slots is not None:
+        spec = replace(spec, slots=worker.given_slots)
+    if worker.steered is None:
+        worker.draining |= event.draining
+    draining = worker.steered if worker.steered != event.draining else None
+    if spec != said or draining is not None:
+        slots = spec.slots if spec.slots != said.slots else None
+        queues = spec.queues if spec.queues != said.queues else None
+        until = worker.drain_until if draining else None
+        left = None if until is None else max(until - now.mono, 0.0)
+        world.plan.steers.append(Steer(spec.incarnation, slots, queues, draining, left))
+    return spec
 
 
 def expect(world: World, spec: WorkerSpec, now: Moment) -> Worker:
@@ -74,7 +92,7 @@ def drain(world: World, incarnation: str) -> None:
     """A worker takes no more; what it holds it finishes or hands back."""
     worker = world.workers.get(incarnation)
     if worker is not None:
-        worker.draining = True
+        worker.draining, worker.steered = True, None
 
 
 def part(world: World, incarnation: str, now: Moment) -> None:

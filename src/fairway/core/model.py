@@ -107,10 +107,13 @@ class Rules:
     retry_first: float = 1.0
     retry_max: float = 3600.0
     unsaid: tuple[str, ...] = ()
+    grace: float | None = None  # seconds from being told to end to being killed; None: the worker's own
 
 
 #: What a queue may say for jobs that do not.
-JOB_DEFAULTS = ("max_attempts", "max_crashes", "timeout", "backoff")
+JOB_DEFAULTS = ("max_attempts", "max_crashes", "timeout", "backoff", "grace")
+#: The longest grace, in seconds: so long may code that was cancelled hold its slot.
+MOST_GRACE = 3600.0
 #: Nothing was said: one object for nearly all jobs.
 DEFAULT_RULES = Rules(unsaid=JOB_DEFAULTS)
 
@@ -245,6 +248,7 @@ class QueueSettings:
     max_crashes: int | None = None
     timeout: float | None = None
     backoff: Mapping[str, float] | None = None  # seconds: first and max
+    grace: float | None = None  # seconds between telling an attempt to end and killing it
     # --- inherited ---
     retention: float | None = None  # seconds for which ended jobs are kept
     # --- set by a move only: where its jobs go, under which operation (see core/moving.py) ---

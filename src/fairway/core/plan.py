@@ -258,6 +258,16 @@ class Kill(NamedTuple):
     kind: str = "cancelled"
 
 
+class Steer(NamedTuple):
+    """Tell a worker what to offer from now on; None: as it is. The deadline is for what it drains."""
+
+    incarnation: str
+    slots: int | None = None
+    queues: tuple[str, ...] | None = None
+    draining: bool | None = None
+    deadline_seconds: float | None = None
+
+
 class Resend(NamedTuple):
     """A worker came back without begins that were meant for it; send them again, same attempts."""
 
@@ -294,6 +304,7 @@ class Plan:
     bundles: dict[int, int] = field(default_factory=dict)  # job → bundle number, for those begun in one
     kills: list[Kill] = field(default_factory=list)
     resends: list[Resend] = field(default_factory=list)
+    steers: list[Steer] = field(default_factory=list)
     acks: dict[str, Acks] = field(default_factory=dict)  # by incarnation
     replies: list[Reply] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)  # incarnations that beat but must say hello again

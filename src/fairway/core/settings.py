@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from fairway.core.disciplines import DISCIPLINES
-from fairway.core.model import QueueSettings
+from fairway.core.model import MOST_GRACE, QueueSettings
 from fairway.core.queue import Queue
 from fairway.core.rates import parse_rate
 
@@ -82,6 +82,8 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
 def _wrong_for_jobs(new: QueueSettings) -> Refusal | None:
     if new.timeout is not None and not (math.isfinite(new.timeout) and new.timeout > 0):
         return Refusal("timeout", "timeout must be above 0; take it away for no timeout")
+    if new.grace is not None and not 0 <= new.grace <= MOST_GRACE:
+        return Refusal("grace", f"grace lies between 0 and {MOST_GRACE:g} seconds")
     if new.retention is not None and not (math.isfinite(new.retention) and new.retention >= LEAST_RETENTION):
         return Refusal("retention", f"retention is {LEAST_RETENTION:g} second or more")
     if new.backoff is not None and not 0 <= new.backoff["first"] <= new.backoff["max"]:

@@ -87,8 +87,8 @@ class Worker:
     """One life of one worker process, as long as its lease lasts."""
 
     __slots__ = (
-        "about", "attached", "connected", "draining", "free", "heard_at", "joined_at", "kind", "known",
-        "live", "refusing", "spec",
+        "about", "attached", "connected", "drain_until", "draining", "free", "given_slots", "heard_at",
+        "joined_at", "kind", "known", "live", "refusing", "spec", "steered",
     )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
@@ -97,6 +97,9 @@ class Worker:
         self.live: dict[int, Live] = {}
         self.free = 0  # units of slots
         self.attached: tuple[str, ...] | None = None  # queues a person gave it, over what it announces
+        self.given_slots: int | None = None  # slots a person gave it, over what it announces
+        self.steered: bool | None = None  # whether it drains in a person's word, until it says so itself
+        self.drain_until: float | None = None  # monotonic: then it hands back what it still runs
         self.known = False  # its kind counts in the tree
         self.connected = False
         self.draining = False

@@ -43,7 +43,6 @@ __all__ = ["Node", "NodeOptions"]
 
 log = logging.getLogger("fairway.node")
 
-STOP_GRACE_SECONDS = 2.5
 STAND_AGAIN_SECONDS = 2.0
 SETTLE_SECONDS = 0.6  # a node alone on its file leads by then
 PAUSE_MOST_SECONDS = 5.0
@@ -139,7 +138,7 @@ class Node:
         """Hand running work back, resign, close; return what is left behind."""
         before = self._handed_back()
         if self._worker is not None:
-            await self._worker.stop(STOP_GRACE_SECONDS)
+            await self._worker.stop(self.options.grace_seconds)
         left = self._what_is_left() | {"handed_back": self._handed_back() - before}
         self._stopping = True
         if self.engine is not None:
@@ -153,6 +152,11 @@ class Node:
                 await self.store.forget_node(self.incarnation)
         await self.store.close()
         return left
+
+    def hurry(self) -> None:
+        """Hand running work back now, whatever the grace."""
+        if self._worker is not None:
+            self._worker.hurry()
 
     async def until_failed(self) -> str:
         """Return why this node can no longer do its work, should that ever happen."""

@@ -466,8 +466,10 @@ class NodeDesk:
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
         queues = changes.get("queues")
         globs = tuple(queues) if queues is not None else None
+        draining, slots, seconds = (changes.get(key) for key in ("draining", "slots", "deadline_seconds"))
         await _ask(
-            self._leader(), lambda ticket: happened.WorkerAsked(ticket, name, globs, changes.get("draining"))
+            self._leader(),
+            lambda ticket: happened.WorkerAsked(ticket, name, globs, draining, slots, seconds),
         )
         found = [view for view in await self.workers() if view.name == name]
         if not found:
@@ -662,9 +664,8 @@ def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, Ru
         None,
         extras,
     )
-    for name in ("max_attempts", "timeout"):
-        rules = said(rules, name, changes[name]) if name in changes else rules
-    return new, run_at, rules
+    changed = {name: changes[name] for name in ("max_attempts", "timeout", "grace") if name in changes}
+    return new, run_at, said(rules, **changed)
 
 
 def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Extras | None:

@@ -30,10 +30,11 @@ def send_begins(
         if live is None or live.attempt != attempt:
             continue
         shape, of_queue = live.shape, live.queue.rules
-        timeout = rules.timeout if of_queue is DEFAULT_RULES else in_force(rules, of_queue).timeout
+        if of_queue is not DEFAULT_RULES:
+            rules = in_force(rules, of_queue)
         assignment = wire.Assignment(
-            job, attempt, shape.adapter, shape.task, payload, timeout, live.queue.path,
-            bundles.get(job, 0), generation, live.kill,
+            job, attempt, shape.adapter, shape.task, payload, rules.timeout, live.queue.path,
+            bundles.get(job, 0), generation, live.kill, rules.grace, None, shape.once,
         )  # fmt: skip
         if checkpoints and job in checkpoints:
             assignment = assignment._replace(checkpoint=checkpoints[job])
@@ -47,6 +48,15 @@ def send_begins(
         if port is not None:
             for some in in_parts(assignments) if checkpoints else (assignments,):
                 port.send(wire.Begin(term, some))
+
+
+def send_steers(ports: Mapping[str, Port], plan: Plan, term: int) -> None:
+    """Tell workers what to offer, before begins: one that drained would give them back."""
+    for incarnation, slots, queues, draining, deadline_seconds in plan.steers:
+        port = ports.get(incarnation)
+        if port is not None:
+            globs = None if queues is None else list(queues)
+            port.send(wire.Adjust(term, slots, globs, draining, deadline_seconds))
 
 
 def send_rest(ports: Mapping[str, Port], plan: Plan, term: int) -> None:

@@ -32,7 +32,7 @@ from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
 from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
 from fairway.leadership.term import Reign
-from fairway.node.dispatch import send_begins, send_rest
+from fairway.node.dispatch import send_begins, send_rest, send_steers
 from fairway.node.feed import Feed
 from fairway.node.inbox import Inbox, Submit
 from fairway.node.logbook import Logbook
@@ -300,6 +300,8 @@ class Engine:
         if receipt.refused:
             arrivals = {arrival.job: arrival for submit in submits for arrival in submit.arrivals}
             self.core.absorb(happened.Refused([arrivals[job] for job in receipt.refused]), now)
+        if plan.steers:
+            send_steers(self.ports, plan, self.reign.term)
         if receipt.begun:
             self.core.absorb(happened.Started(receipt.begun), now)
             send_begins(
@@ -312,6 +314,7 @@ class Engine:
         send_rest(self.ports, plan, self.reign.term)
 
     def _act_without_commit(self, plan: Plan) -> None:
+        send_steers(self.ports, plan, self.reign.term)
         send_rest(self.ports, plan, self.reign.term)
         _answer(plan.replies)
 

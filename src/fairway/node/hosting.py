@@ -43,6 +43,7 @@ class OwnWorker:
                 adapters=dict(options.adapters),
                 rails=options.rails,
                 warm_jobs=options.warm_jobs,
+                grace_seconds=options.grace_seconds,
                 async_per_slot=options.async_per_slot,
                 allow_private=options.allow_private,
                 max_jobs_per_child=options.max_jobs_per_child,
@@ -74,6 +75,10 @@ class OwnWorker:
             await asyncio.gather(self._running, return_exceptions=True)
         if self._lock is not None:
             self._lock.release(remove=True)
+
+    def hurry(self) -> None:
+        """Hand back what runs now, whatever the grace."""
+        self._agent.hurry()
 
     async def _connect(self) -> Transport:
         try:

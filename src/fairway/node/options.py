@@ -16,6 +16,8 @@ from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
 from fairway.places import check_scheduler, data_directory, scheduler_file, sqlite_file
 
+#: In which running jobs may finish when the node stops; a person waits for it.
+GRACE_SECONDS = 3.0
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _word = re.compile(r"[\x21-\x7e]{1,512}")
 
@@ -49,6 +51,7 @@ class NodeOptions:
     webhook_secret: str | None = field(
         default_factory=lambda: os.environ.get("FAIRWAY_WEBHOOK_SECRET") or None, repr=False
     )
+    grace_seconds: float = GRACE_SECONDS  # in which running jobs may finish when the node stops
     leader_ttl: float = field(default_factory=lambda: 5.0 * time_scale())
     timers: Timers = field(default_factory=lambda: scaled_timers(time_scale()))
 

@@ -170,7 +170,9 @@ class Port:
         signatures = {task.name: task.signature[:MOST_SIGNATURE] for task in hello.tasks if task.signature}
         about = {"facts": hello.facts, "version": hello.version, "signatures": signatures}
         self._inbox.put(
-            happened.Joined(spec, hello.holds, hello.results, hello.predecessor, random(), about),
+            happened.Joined(
+                spec, hello.holds, hello.results, hello.predecessor, random(), about, hello.draining
+            ),
             len(hello.results) + 1,
         )
 
@@ -236,6 +238,6 @@ def read_spec(hello: wire.Hello) -> WorkerSpec:
         adapters=frozenset(hello.adapters),
         tasks=tuple(TaskInfo(task.name, task.is_async, task.adapter) for task in hello.tasks),
         tags=tuple(hello.tags),
-        queues=tuple(hello.queues) or ("**",),
+        queues=tuple(hello.queues),
         async_per_slot=hello.async_per_slot,
     )

@@ -47,8 +47,8 @@ def calm_collector() -> None:
 
 
 async def _run(options: NodeOptions, names: Sequence[str], announce: Callable[[str], None]) -> int:
-    stop = _stop_on_signals(announce)
     hosted = Schedulers(options, names)
+    stop = _stop_on_signals(hosted, announce)
     try:
         if not await _start(hosted, stop):
             return 0
@@ -67,14 +67,18 @@ async def _run(options: NodeOptions, names: Sequence[str], announce: Callable[[s
     return 1 if failure else 0
 
 
-def _stop_on_signals(announce: Callable[[str], None]) -> asyncio.Event:
-    """Return an event that the first signal sets; a second one ends the process at once."""
-    stop = asyncio.Event()
+def _stop_on_signals(hosted: Schedulers, announce: Callable[[str], None]) -> asyncio.Event:
+    """Return an event that the first signal sets; a second one hands back at once, a third ends at once."""
+    stop, hurried = asyncio.Event(), asyncio.Event()
 
     def take() -> None:
-        if stop.is_set():
+        if hurried.is_set():
             announce("stopped at once; running jobs count as lost and go on at the next start")
             os._exit(130)  # the guardian kills what the worker started
+        if stop.is_set():
+            hurried.set()
+            announce("stopping at once: running jobs are handed back now")
+            hosted.hurry()
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -60,6 +60,7 @@ class Assignment(NamedTuple):
     kill: bool = False  # end its code before the lease can be taken by somebody else
     grace: float | None = None  # seconds between asking it to end and killing it; None: the worker's own
     checkpoint: bytes | None = None  # JSON: what an earlier attempt left to go on from
+    once: bool = False  # its code, once started, is never started again: it cannot be handed back
 
 
 class Note(NamedTuple):
@@ -93,6 +94,7 @@ class Hello(Message, tag="hello", frozen=True):
     predecessor: str | None = None  # an incarnation of the same name whose process is surely gone
     pid: int = 0
     version: str = ""
+    draining: bool = False  # I take no more
 
 
 class Beat(Message, tag="beat", frozen=True):
@@ -190,12 +192,16 @@ class Stop(Message, tag="stop", frozen=True):
 
 
 class Adjust(Message, tag="adjust", frozen=True):
-    """Offer so many slots from now on, serve these queues, take no more work or take it; None: as it is."""
+    """Offer so many slots from now on, serve these queues, take no more work or take it; None: as it is.
+
+    *deadline_seconds* goes with `draining`: hand back what still runs when so many have passed.
+    """
 
     term: int
     slots: int | None = None
     queues: list[str] | None = None
     draining: bool | None = None
+    deadline_seconds: float | None = None
 
 
 class Look(Message, tag="look", frozen=True):

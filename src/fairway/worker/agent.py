@@ -10,7 +10,9 @@ Its duties:
    told to stop; say where their code is when asked; drop what an older term sends.
 5. Pass on results, hand-backs and output; keep results and hand-backs until they are acknowledged.
 6. End the code that must not outlive its lease (`kill`) before anybody else can be given it.
-7. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
+7. Offer what it is told to, and drain when told to: take nothing more, and when the deadline is over stop
+   what still runs and hand it back, unless it must not start twice.
+8. Close: take nothing more, hand back what has not started, give the rest a grace, say goodbye.
 
 When no node answers for longer than the lease, other work runs on (`keep`): its results are told later, and
 refused if the attempts were taken away. One loop owns it all; there are no locks.
@@ -26,7 +28,7 @@ import os
 import platform
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -36,6 +38,7 @@ from fairway.adapter import Adapter
 from fairway.wire.messages import (
     PROTOCOL,
     Acks,
+    Adjust,
     Assignment,
     Beat,
     Begin,
@@ -71,6 +74,8 @@ GOODBYE_SECONDS = 0.7
 LOOK_SECONDS = 5.0
 MOST_LOOKS = 20
 MOST_SEEN = 256 * 1024
+#: How long a closing worker waits for the node's word on its last reports: unheard, they would cost a lease.
+LEAVE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,9 @@ class Agent:
         self._facts = lasting_facts() | capacity.facts
         self._outbox = Outbox()
         self._held: dict[Key, Adapter] = {}
+        self._once: set[Key] = set()  # of those, what cannot be handed back once it has started
+        self._draining = False
+        self._drain_timer: asyncio.TimerHandle | None = None
         self._memory = Memory()
         self._lease = Lease()
         self._term = 0
@@ -207,6 +215,7 @@ class Agent:
             predecessor=self.identity.predecessor,
             pid=os.getpid(),
             version=fairway.__version__,
+            draining=self._draining or self._closing,
         )
 
     def _versions(self) -> dict[str, Any]:
@@ -266,6 +275,8 @@ class Agent:
                 self._stop(message)
             elif isinstance(message, Look):
                 self._begin_look(message)
+            elif isinstance(message, Adjust):
+                self._adjust(message)
             elif isinstance(message, Heard):
                 self._lease.heard(message.number)
                 self.warden.renew(self._lease.until)
@@ -289,7 +300,7 @@ class Agent:
             assignments = self._without_known(assignments)
             keys = [assignment[:2] for assignment in assignments]
         self._memory.add(keys)
-        if self._closing or self._outbox.is_full:
+        if self._closing or self._draining or self._outbox.is_full:
             self.handed_back(keys)
             return
         for bundle in group(assignments):
@@ -298,6 +309,8 @@ class Agent:
                 self.handed_back([assignment[:2] for assignment in bundle])
                 continue
             self._held.update(dict.fromkeys([assignment[:2] for assignment in bundle], adapter))
+            if bundle[0].once:  # alone: such jobs are never bundled
+                self._once.add(bundle[0][:2])
             self._begin_bundle(adapter, bundle)
 
     def _begin_bundle(self, adapter: Adapter, bundle: Sequence[Assignment]) -> None:
@@ -355,6 +368,8 @@ class Agent:
         for result in results:
             pop(result[:2], None)
             release(result[:2])
+        if self._once:
+            self._once.difference_update([result[:2] for result in results])
         stopped = [Held(*result[:2]) for result in results if result[2] == "stopped"]
         if stopped:
             self._outbox.add_hand_backs(stopped)
@@ -366,6 +381,7 @@ class Agent:
         for key in attempts:
             self._held.pop(key, None)
             self._lease.release(key)
+        self._once.difference_update(attempts)
         self._outbox.add_hand_backs([Held(*key, False) for key in attempts])
 
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
@@ -399,9 +415,41 @@ class Agent:
             if adapter := self._held.get(key):
                 adapter.stop(*key, force=True, kind="stopped")
 
-    # --- 7. the end -------------------------------------------------------------------------------------
+    # --- 7. what it offers ------------------------------------------------------------------------------
+    def _adjust(self, message: Adjust) -> None:
+        """Offer what people want: the next hello says the same, so it outlasts the leader that told us."""
+        if message.slots is not None:
+            self.capacity = replace(self.capacity, slots=message.slots)
+            for adapter in self._adapters.values():
+                adapter.resize(message.slots)
+        if message.queues is not None:
+            self.capacity = replace(self.capacity, queues=tuple(message.queues))
+        if message.draining is not None:
+            self._drain(message.draining, message.deadline_seconds)
+
+    def _drain(self, on: bool, deadline_seconds: float | None) -> None:
+        """Take no more, or take work again. The deadline is kept here: it outlasts the leader that set it."""
+        self._draining = on
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
+        if on and deadline_seconds is not None:
+            loop = asyncio.get_running_loop()
+            self._drain_timer = loop.call_later(deadline_seconds, self._stop_the_rest)
+
+    def _stop_the_rest(self) -> None:
+        """The deadline is over: stop what can be handed back."""
+        for key, adapter in list(self._held.items()):
+            if key not in self._once:
+                adapter.stop(*key, force=False, kind="stopped")
+
+    # --- 8. the end -------------------------------------------------------------------------------------
+    def hurry(self) -> None:
+        """While closing: kill what still runs and hand it back now, whatever the grace."""
+        self._end(list(self._held))
+
     async def close(self, grace_seconds: float = 3.0) -> list[Key]:
-        """Stop within the grace and two seconds; return the attempts the node may not know about."""
+        """Stop within the grace and a few seconds; return the attempts the node may not know about."""
         self._closing = True
         await self._say_draining()
         await asyncio.gather(*(adapter.close(grace_seconds) for adapter in self._adapters.values()))
@@ -424,7 +472,7 @@ class Agent:
         self._outbox.wake.set()
         if self._transport is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GOODBYE_SECONDS):
+                async with asyncio.timeout(LEAVE_SECONDS):
                     await self._left.wait()
 
 

@@ -26,7 +26,9 @@ from fairway.worker.socket_transport import Connector
 from fairway.worker.transport import Connect
 from fairway.worker.warden import Warden
 
-GRACE_SECONDS = 3.0
+#: With the few seconds it takes to stop the rest, below the ten after which `docker stop` kills.
+GRACE_SECONDS = 6.0
+HURRY_SECONDS = 4.0
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ async def run_worker(options: WorkerOptions) -> int:
 
 
 def take_signals(stopping: asyncio.Event, at_once: asyncio.Event) -> None:
-    """The first SIGTERM or SIGINT drains, the second ends at once."""
+    """The first SIGTERM or SIGINT drains, the second hands back at once."""
 
     def take() -> None:
         (at_once if stopping.is_set() else stopping).set()
@@ -105,11 +107,14 @@ def take_signals(stopping: asyncio.Event, at_once: asyncio.Event) -> None:
 
 
 async def close_or_hurry(agent: Agent, grace_seconds: float, at_once: asyncio.Event) -> None:
-    """Close within the grace, or now if a second signal comes; the guardian kills what is left."""
+    """Close within the grace; if a second signal comes, hand back now what still runs."""
     closing = asyncio.create_task(agent.close(grace_seconds))
     hurry = asyncio.create_task(at_once.wait())
     await asyncio.wait([closing, hurry], return_when=asyncio.FIRST_COMPLETED)
     hurry.cancel()
+    if not closing.done():
+        agent.hurry()
+        await asyncio.wait([closing], timeout=HURRY_SECONDS)
     if not closing.done():
         closing.cancel()
         await agent.warden.close()

@@ -1,15 +1,23 @@
 """The guardian: parent of every process a worker runs, and their end when the worker's agent ends.
 
-It stands between the agent and the code of users, runs neither, and does five things:
+It stands between the agent and the code of users, runs neither, and does six things:
 
 1. It spawns processes on request, each leading a session and process group of its own.
-2. It signals them on request. Only the parent can do so safely: a pid it has not reaped is not reused.
+2. It signals them on request, with all that came of them. Only the parent can do so safely: a pid it has not
+   reaped is not reused.
 3. It reports how they ended. What is left of an ended process's group is killed first, and so are orphans
-   that had left the group: as subreaper it inherits them, and knows them by a mark in their environment.
-4. When the agent's end of the socket closes, by whatever death, it kills all that is left and exits.
-5. When the worker's lease is over it kills the processes that are bound to it, whether the agent is frozen,
+   that had left the group: as subreaper it inherits them, and knows them by a mark.
+4. On request it kills what came of a process since a moment, but not the process itself.
+5. When the agent's end of the socket closes, by whatever death, it kills all that is left and exits.
+6. When the worker's lease is over it kills the processes that are bound to it, whether the agent is frozen,
    cut off or just slow. The agent says until when, on a clock that they share, so that a word which lay in
    the socket while both were frozen prolongs nothing.
+
+The mark says which spawn a process comes from, when those between are long gone. It is put where children
+inherit it and programs leave it alone: in the soft limit of real-time CPU (RLIMIT_RTTIME), a number of many
+years that limits nothing, and in the environment, for systems without that limit. So a daemon that left its
+session, was forked twice and cleaned its environment is still known; a cgroup would do the same, but only
+where the worker may make one.
 
 Frames on the socket are JSON behind four bytes of length; descriptors for the next process come along as
 ancillary data. One thread and the standard library only, so that it starts in some 40 ms and `fork` is safe:
@@ -38,9 +46,14 @@ from typing import Any
 MARK = "FAIRWAY_SPAWN"
 MOST_BYTES = 16 * 1024 * 1024
 MOST_FDS = 64
+MOST_BELOW = 100_000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: How often a lease is looked at: a timer alone would oversleep if the machine sleeps.
 LOOK_SECONDS = 0.25
+#: How often a sweep looks again, for what was forked meanwhile, before the process itself has to go.
+SWEEPS, SWEEP_SECONDS = 250, 0.002
+#: The mark as a number: this, the guardian's pid, the number of the spawn.
+MARK_BIT, PID_SHIFT = 1 << 60, 32
 
 
 def main() -> None:
@@ -115,6 +128,8 @@ class Guardian:
                     self._bind(request["pid"], request["on"])
                 case "lease":
                     self.lease_until = request["until"]
+                case "sweep":
+                    self._sweep(request["pid"], request["since"])
                 case _:
                     self._signal(request)
 
@@ -146,9 +161,41 @@ class Guardian:
 
     def _signal(self, request: dict[str, Any]) -> None:
         pid = request["pid"]
-        if pid in self.live:
+        if pid in self.live and request["group"]:
+            self._signal_all(pid, request["signal"])
+        elif pid in self.live:
             with contextlib.suppress(OSError):
-                (os.killpg if request["group"] else os.kill)(pid, request["signal"])
+                os.kill(pid, request["signal"])
+
+    def _signal_all(self, pid: int, number: int) -> None:
+        """Signal a process, its group, and what else came of it."""
+        others = [other for other in self._tree(pid) if not is_in_group(other, pid)]
+        with contextlib.suppress(OSError):
+            os.killpg(pid, number)
+        for other in others:
+            strike(other, self.live[pid], number)
+
+    def _tree(self, pid: int) -> list[int]:
+        """Return all that came of a process: those below it, and those that were left to us."""
+        return [*below(pid), *(one for top in self._orphans(self.live[pid]) for one in (top, *below(top)))]
+
+    def _orphans(self, mark: str) -> list[int]:
+        return [pid for pid in children() if pid not in self.live and find_mark(pid) == mark]
+
+    def _sweep(self, pid: int, since: float) -> None:
+        """Kill what came of a process since then, and what comes of that while we do; then say so."""
+        if pid not in self.live:
+            return
+        for _ in range(SWEEPS):
+            found = [other for other in self._tree(pid) if started_since(other, since)]
+            if not found:
+                break
+            for other in found:
+                strike(other, self.live[pid], signal.SIGKILL)
+            time.sleep(SWEEP_SECONDS)
+        else:  # something forks faster than we look, or cannot die: its parent is not fit for more
+            self._signal_all(pid, signal.SIGKILL)
+        self._tell(event="swept", pid=pid)
 
     def _tell(self, **event: Any) -> None:
         """Send a report, or keep it while the agent does not read: a frozen one must not stop us."""
@@ -183,7 +230,7 @@ class Guardian:
     def _end_overdue(self) -> None:
         if self.bound and self._is_lease_over():
             for pid in self.bound:
-                kill_group(pid)
+                self._signal_all(pid, signal.SIGKILL)
             self.overdue |= self.bound
             self.bound.clear()
 
@@ -201,7 +248,7 @@ class Guardian:
         try:
             pid, ended = peek()
             if ended and pid in self.live:  # before the reaping: until then its number is its own
-                kill_group(pid)
+                self._signal_all(pid, signal.SIGKILL)
             pid, status, usage = os.wait4(pid, os.WNOHANG | os.WUNTRACED)
         except ChildProcessError:
             return False
@@ -298,6 +345,7 @@ def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: i
         if os.getppid() != guardian:  # it died before the line above took effect
             os._exit(1)
         _reset_signals()
+        _wear(mark)
         _place(fds, above)
         if request["rights"] is not None:
             _restrict(request["rights"], guardian)
@@ -328,6 +376,15 @@ def _restrict(rights: dict[str, Any], guardian: int) -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the kernel forgets it when a process changes its user
         if os.getppid() != guardian:
             os._exit(1)
+
+
+def _wear(mark: str) -> None:
+    """Put the mark where all that comes of this process will have it."""
+    guardian, _, number = mark.partition(".")
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_RTTIME)
+        worn = MARK_BIT | int(guardian) << PID_SHIFT | int(number)
+        resource.setrlimit(resource.RLIMIT_RTTIME, (worn, most))
 
 
 def _reset_signals() -> None:
@@ -371,8 +428,67 @@ def children() -> list[int]:
         return []
 
 
+def below(pid: int) -> list[int]:
+    """Return all that descends from a process by living parents (Linux)."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting and len(found) < MOST_BELOW:
+        parent = waiting.pop()
+        found.append(parent)
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{parent}/task").iterdir():  # each thread has children of its own
+                waiting += map(int, (thread / "children").read_text().split())
+    return found[1:]
+
+
+def is_in_group(pid: int, group: int) -> bool:
+    """Whether a process is of this group, or gone."""
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return True
+
+
+def started_since(pid: int, since: float) -> bool:
+    """Whether a process that lives began then or later; the kernel counts in hundredths of a second."""
+    try:
+        # The name in the middle may hold anything, but no later parenthesis.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in (b"Z", b"X") and int(fields[19]) >= int(since * os.sysconf("SC_CLK_TCK"))
+
+
+def strike(pid: int, mark: str, number: int) -> None:
+    """Signal a process that need not be our child, and no other that got its number meanwhile."""
+    with contextlib.suppress(AttributeError, OSError):  # no such call: then nothing was found either
+        fd = os.pidfd_open(pid)
+        try:
+            if find_mark(pid) == mark:
+                signal.pidfd_send_signal(fd, number)
+        finally:
+            os.close(fd)
+
+
 def find_mark(pid: int) -> str | None:
-    """Return the mark a process got from the spawn it descends from, if it still carries one of ours."""
+    """Return the mark a process got from the spawn it descends from, if it is one of ours."""
+    return find_worn_mark(pid) or find_written_mark(pid)
+
+
+def find_worn_mark(pid: int) -> str | None:
+    """Look for the mark among its limits."""
+    try:
+        _, _, line = Path(f"/proc/{pid}/limits").read_text().partition("Max realtime timeout")
+        number = int(line.split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    if number & MARK_BIT and number >> PID_SHIFT == MARK_BIT >> PID_SHIFT | os.getpid():
+        return f"{os.getpid()}.{number & (1 << PID_SHIFT) - 1}"
+    return None
+
+
+def find_written_mark(pid: int) -> str | None:
+    """Look for the mark in its environment."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

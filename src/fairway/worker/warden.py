@@ -46,6 +46,11 @@ class Halted:
 
 
 @dataclass(frozen=True, slots=True)
+class Swept:
+    """What it had started since a moment is killed, as was asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The process is gone, and its group with it."""
 
@@ -57,7 +62,7 @@ class Ended:
     out_of_memory: bool = False  # killed, and the kernel has killed for lack of memory since it was started
 
 
-Happening = Spawned | NotSpawned | Halted | Ended
+Happening = Spawned | NotSpawned | Halted | Swept | Ended
 
 
 class Process:
@@ -74,13 +79,18 @@ class Process:
         self._oom_kills = oom_kills()
 
     def signal(self, number: int, group: bool = True) -> None:
-        """Send a signal to it, or to its whole group; one sent before it runs is kept for then."""
+        """Send a signal to it, or all that came of it (*group*); one sent before it runs is kept for then."""
         if self.gone:
             return
         if self.pid is None:
             self._due.append((number, group))
         else:
             self.warden.send({"do": "signal", "pid": self.pid, "signal": int(number), "group": group})
+
+    def sweep(self, since: float) -> None:
+        """Kill what came of it since then, by `guardian.read_clock`, but not itself; answered by `Swept`."""
+        if self.pid is not None and not self.gone:
+            self.warden.send({"do": "sweep", "pid": self.pid, "since": since})
 
     def bind(self, on: bool) -> None:
         """Let it end with the worker's lease, or not any more; said before it runs, it holds from then on."""
@@ -100,7 +110,7 @@ class Process:
                 self._tell_bound()
             for number, group in self._due:
                 self.signal(number, group)
-        elif not isinstance(happening, Halted):
+        elif not isinstance(happening, Halted | Swept):
             self.gone = True
             if isinstance(happening, Ended) and self._lacked_memory(happening):
                 happening = replace(happening, out_of_memory=True)
@@ -274,6 +284,8 @@ class Warden:
                 )
             case "halted":
                 self._running[event["pid"]].took(Halted())
+            case "swept":
+                self._running[event["pid"]].took(Swept())
             case "ended":
                 process = self._running.pop(event["pid"])
                 process.took(

@@ -151,8 +151,11 @@ class PythonAdapter:
         return await found[0].look((job, attempt))
 
     def resize(self, slots: int) -> None:
-        """Keep as many children warm as there are slots."""
+        """Keep no more children warm than there are slots."""
         self._slots = slots
+        for link in self._idle[slots:]:
+            link.close()
+        del self._idle[slots:]
 
     # --- what links report --------------------------------------------------------------------------
     def take_results(self, results: Sequence[Result]) -> None:

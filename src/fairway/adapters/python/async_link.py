@@ -23,6 +23,7 @@ class AsyncLink(Link):
         self.sent_at: dict[Key, float] = {}  # what runs, as far as we know
         self.waiting: dict[Key, Assignment] = {}  # what goes out at the next turn of the loop, or when ready
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._graces: dict[Key, float] = {}  # of those that have one of their own
         super().__init__(warden, apps, owner)
 
     def __len__(self) -> int:
@@ -54,9 +55,11 @@ class AsyncLink(Link):
         for assignment in assignments:
             key = assignment[:2]
             self.sent_at[key] = now
+            if assignment.grace is not None:
+                self._graces[key] = assignment.grace
             if assignment.timeout is not None:
                 self._timers[key] = self._loop.call_later(
-                    assignment.timeout, self.stop_running, key, "timeout", False
+                    assignment.timeout, self.stop, key, "timeout", False
                 )
 
     def took_results(self, results: list[Result]) -> list[Result]:
@@ -64,6 +67,8 @@ class AsyncLink(Link):
         for result in results:
             key = result[:2]
             self.sent_at.pop(key, None)
+            if self._graces:
+                self._graces.pop(key, None)
             if self._timers and (timer := self._timers.pop(key, None)):
                 timer.cancel()
         self._bind()
@@ -80,9 +85,12 @@ class AsyncLink(Link):
         if self.waiting.pop(key, None) is not None:
             self._bind()
             body = describe("Stopped", "stopped before it began")
-            self.owner.take_results([Result(*key, kind, body, 0.0)])
+            if kind == "stopped":
+                self.owner.give_back([key])
+            else:
+                self.owner.take_results([Result(*key, kind, body, 0.0)])
         else:
-            self.stop_running(key, kind, force)
+            self.stop_running(key, kind, force, self._graces.get(key))
 
     def has_ended(self, was_ready: bool, how: str) -> None:
         """Charge those it ran, unless we killed it to stop one of them: then the others are innocent.

@@ -24,7 +24,7 @@ from fairway.adapters.python.hearing import Hearing
 from fairway.adapters.python.page import NONE_YET, Page, make_page
 from fairway.adapters.python.stacks import DUMP_SIGNAL
 from fairway.wire.messages import Assignment, LogPiece, Note, Result, Task
-from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Warden
+from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Swept, Warden
 
 Key = tuple[int, int]
 GRACE_SECONDS = 2.0
@@ -96,6 +96,7 @@ class Link(asyncio.Protocol):
         self.heir: Link | None = None  # started to take its place
         self.heir_at = -math.inf
         self.born_at = self._loop.time()
+        self._told: set[Key] = set()  # those that were told to end: a word said again changes nothing
         self._spawn(warden, apps)
 
     def _spawn(self, warden: Warden, apps: Sequence[str]) -> None:
@@ -149,21 +150,24 @@ class Link(asyncio.Protocol):
         with contextlib.suppress(OSError):
             self._control.send(frames.pack(kind, _encoder.encode(values)))
 
-    def stop_running(self, key: Key, kind: str, force: bool) -> None:
-        """End an attempt whose code runs: ask, raise, kill."""
+    def stop_running(self, key: Key, kind: str, force: bool, grace: float | None = None) -> None:
+        """End an attempt whose code runs: ask, raise, kill when the *grace* is over."""
         self._stopped_as.setdefault(key, kind)
         if force:
             self.kill()
-        elif kind == "timeout":
-            self._raise(key)
-        else:
-            self.send_control(frames.ASK, *key, kind)
-            self._loop.call_later(ASK_SECONDS, self._raise, key)
+        elif key not in self._told:
+            self._told.add(key)
+            grace = GRACE_SECONDS if grace is None else grace
+            if kind == "timeout":
+                self._raise(key, grace)
+            else:
+                self.send_control(frames.ASK, *key, kind)
+                self._loop.call_later(ASK_SECONDS, self._raise, key, grace)
 
-    def _raise(self, key: Key) -> None:
+    def _raise(self, key: Key, grace: float) -> None:
         if self.owner.holds(key) and not self.gone:
             self.send_control(frames.STOP, *key, self._stopped_as[key])
-            self._loop.call_later(GRACE_SECONDS, self._insist, key)
+            self._loop.call_later(grace, self._insist, key)
 
     def _insist(self, key: Key) -> None:
         if self.owner.holds(key):
@@ -236,6 +240,7 @@ class Link(asyncio.Protocol):
         if self._stopped_as:
             for result in results:
                 self._stopped_as.pop(result[:2], None)
+                self._told.discard(result[:2])
         return results
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -247,6 +252,8 @@ class Link(asyncio.Protocol):
     def _on_happening(self, happening: Happening) -> None:
         if isinstance(happening, Halted):
             self.was_halted()
+        elif isinstance(happening, Swept):
+            self.was_swept()
         elif isinstance(happening, Ended | NotSpawned):
             self._ending = happening
             # Its last results may still stand in the socket; the end of that is the end.
@@ -288,6 +295,9 @@ class Link(asyncio.Protocol):
 
     def was_halted(self) -> None:
         """The process has been stopped by SIGSTOP."""
+
+    def was_swept(self) -> None:
+        """What a stopped attempt had left is killed."""
 
     def has_ended(self, was_ready: bool, how: str) -> None:
         """Say what became of the attempts it had."""

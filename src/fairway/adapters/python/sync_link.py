@@ -2,7 +2,12 @@
 
 While a bundle of several jobs is out, a tick every 25 ms looks at the page. If one job has kept others
 waiting for 100 ms, those are taken back: the child is stopped, the page says which job it is at, nothing
-behind that is allowed any more, and the child is continued. No word of the child's is needed.
+behind that is allowed any more, and the child is continued. No word of the child's is needed. In the same way
+it is found out which job of a bundle a stop would hit.
+
+A job that was stopped has had no chance to clean up after itself, and its child lives on. So before its
+result is passed on, and before the child is given anything else, the guardian kills every process that the
+child has started, itself or through others, since that job began; what its app had started before stays.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from fairway.adapters.python.judge import describe
 from fairway.adapters.python.link import Key, Link, new_page
 from fairway.adapters.python.page import ALLOWED, INDEX, NONE_YET, STARTED
 from fairway.wire.messages import Assignment, Note, Result
+from fairway.worker.guardian import read_clock
 
 TICK_SECONDS = 0.025
 PATIENCE_SECONDS = 0.1
@@ -27,7 +33,7 @@ FLUSH_SECONDS = 0.005
 class Run:
     """A bundle, or a single job, on its way through a child."""
 
-    __slots__ = ("assignments", "bound", "keys", "sent", "stops", "trimming")
+    __slots__ = ("assignments", "began", "bound", "keys", "sent", "stopped", "stops", "trimming")
 
     def __init__(self, assignments: Sequence[Assignment], keys: list[Key]) -> None:
         self.assignments, self.keys = assignments, keys
@@ -35,6 +41,8 @@ class Run:
         self.sent = False
         self.trimming = False
         self.stops: dict[int, tuple[str, bool]] = {}  # to be decided when the child stands still
+        self.stopped: list[Result] = []  # kept until what they left is killed
+        self.began = 0  # when the job that is stopped began, on the page's clock
 
 
 class SyncLink(Link):
@@ -71,8 +79,29 @@ class SyncLink(Link):
         elif (timeout := run.assignments[0].timeout) is not None:
             self._timer = self._loop.call_later(timeout, self._time_out, run.keys[0])
 
+    def took_results(self, results: list[Result]) -> list[Result]:
+        """Keep back the result of a job that was stopped; it is the last of its bundle."""
+        if not self._stopped_as or self.run is None:
+            return results
+        stopped = [one for one in results if one[:2] in self._told and one.kind != "ok"]
+        self.run.stopped += stopped
+        return [one for one in super().took_results(results) if one not in stopped]
+
     def became_idle(self) -> None:
-        """The bundle has ended."""
+        """The bundle has ended; what a stopped job left is killed first."""
+        if self.run is not None and self.run.stopped:
+            seconds = (time.monotonic_ns() - self.run.began) * 1e-9
+            self.process.sweep(read_clock() - seconds)
+        else:
+            self._rest()
+
+    def was_swept(self) -> None:
+        """Nothing is left of the job that was stopped: tell of it, and go on."""
+        if self.run is not None:
+            self.owner.take_results(self.run.stopped)
+            self._rest()
+
+    def _rest(self) -> None:
         self.run = None
         self.process.bind(False)
         if self._timer is not None:
@@ -112,11 +141,11 @@ class SyncLink(Link):
             self.send_control(frames.FLUSH)
         timeout = run.assignments[index].timeout
         if timeout is not None and seconds > timeout:
-            self._time_out(run.keys[index])
+            self._time_out(run.keys[index], index)
 
-    def _time_out(self, key: Key) -> None:
+    def _time_out(self, key: Key, index: int = 0) -> None:
         if self.owner.holds(key) and key not in self._stopped_as:
-            self.stop_running(key, "timeout", force=False)
+            self.stop(key, index, "timeout", force=False)
 
     def trim(self) -> None:
         """Take back all jobs that have not started."""
@@ -146,11 +175,11 @@ class SyncLink(Link):
         back, run.bound = run.keys[bound : run.bound], bound
         if not run.sent:
             run.keys, run.assignments = run.keys[:bound], run.assignments[:bound]
-        stopped = [key for key in back if key in self._stopped_as]
+        stopped = [key for key in back if self._stopped_as.get(key, "stopped") != "stopped"]
         self.owner.take_results([self._unstarted(key) for key in stopped])
-        self.owner.give_back([key for key in back if key not in self._stopped_as])
-        for key in stopped:
-            del self._stopped_as[key]
+        self.owner.give_back([key for key in back if key not in stopped])
+        for key in back:
+            self._stopped_as.pop(key, None)
 
     def _unstarted(self, key: Key) -> Result:
         return Result(*key, self._stopped_as[key], describe("Stopped", "stopped before it began"), 0.0)
@@ -161,20 +190,26 @@ class SyncLink(Link):
         if run is None:
             return
         has_started = self.has_started(index)
-        if has_started and (len(run.keys) == 1 or not force):
-            self.stop_running(key, kind, force)
+        if has_started and len(run.keys) == 1:
+            self._stop_now(run, 0, kind, force)
             return
-        # Which job a kill would hit is known only when the child stands still: it might be a neighbour.
+        # Which job a kill would hit is known only when the child stands still: it might be a neighbour. And
+        # nothing may start behind a stopped job, for what that one left is found by the time it began.
         if not has_started:
             self._stopped_as.setdefault(key, kind)
         run.stops[index] = (kind, force)
         self.trim()
 
+    def _stop_now(self, run: Run, index: int, kind: str, force: bool) -> None:
+        """Stop the job that runs; the page has its beginning, or has it in a moment."""
+        run.began = run.began or self.page[STARTED] or time.monotonic_ns()
+        self.stop_running(run.keys[index], kind, force, run.assignments[index].grace)
+
     def _decide_stops(self, run: Run) -> None:
         """Stop the job the child is at, if it is one of those; one before it has ended, its result comes."""
         index = self.page[INDEX]
         if index in run.stops and index < run.bound and self.owner.holds(run.keys[index]):
-            self.stop_running(run.keys[index], *run.stops[index])
+            self._stop_now(run, index, *run.stops[index])
         run.stops.clear()
 
     # --- its end --------------------------------------------------------------------------------------
@@ -185,6 +220,7 @@ class SyncLink(Link):
             self._timer.cancel()
         if run is None:
             return
+        self.owner.take_results(run.stopped)
         # Before anything was sent the first job is charged with the import, unless that was cut short.
         unsent = NONE_YET if self.guardian_lost or self.lease_over else 0
         index = self.page[INDEX] if run.sent else unsent
