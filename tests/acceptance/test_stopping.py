@@ -15,6 +15,7 @@ import pytest
 
 from tests import witness
 from tests.acceptance.stubborn import DAEMONS
+from tests.integration.worker_world import is_gone
 from tests.running import RunningNode
 
 TASKS = "tests.acceptance.stubborn"
@@ -146,5 +147,5 @@ def test_nothing_outlives_a_node_that_is_killed(node: RunningNode, seen: Path) -
     os.kill(node.process.pid, signal.SIGKILL)
     node.process.wait(10)
     until(lambda: not processes_with(token), "daemons outlive the node")
-    until(lambda: not psutil.wait_procs(family, timeout=0)[1], "children outlive the node")
+    until(lambda: all(is_gone(process.pid) for process in family), "children outlive the node")
     print(f"\nall gone {time.monotonic() - began:.2f} s after kill -9")

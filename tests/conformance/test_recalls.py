@@ -11,7 +11,7 @@ from fairway.core.model import DEFAULT_RULES, Extras, Shape
 from fairway.core.plan import Begin, Edit, Recall, Return, Revive
 from fairway.errors import Deposed
 from fairway.store import Submission
-from tests.conformance.stage import NOW, Stage, an_end, new_job
+from tests.conformance.stage import NOW, Stage, an_end, arrivals_of, new_job
 
 PINNED = Extras(worker="w3", away=("w1", "w2"))
 SHAPE = Shape("python", "app.send", worker="w3", away=("w1", "w2"))
@@ -27,7 +27,7 @@ async def test_the_workers_a_job_names_come_back_from_every_read(stage: Stage, b
         await store.submit([Submission(jobs)], NOW)
         assert [taken.job.shape for taken in await store.take_arrivals(0)] == [SHAPE, PLAIN]
     [page] = [page async for page in store.waiting_jobs()]
-    assert [taken.job.shape for taken in page] == [SHAPE, PLAIN]
+    assert [one.shape for one in arrivals_of(page)] == [SHAPE, PLAIN]
     below, _ = await store.waiting_below("acme")
     assert {one.job: one.shape for one in below} == {7: SHAPE, 8: PLAIN}
     await stage.commit(begins=[Begin([7, 8], "inc", "w3", NOW)])
@@ -53,7 +53,7 @@ async def test_a_recall_is_remembered_while_the_attempt_runs(stage: Stage, befor
     assert (stored.state, stored.attempt, stored.extras) == (State.RUNNING, 1, wanted)
     await stage.commit(returns=[Return(7, 1, "w1-a", NOW - 5, NOW - 5, 0, 0, (), None)])
     [page] = [page async for page in stage.store.waiting_jobs()]
-    assert [(one.job.job, one.job.place, one.job.shape.worker) for one in page] == [(7, NOW - 5, "w3")]
+    assert [(one.job, one.place, one.shape.worker) for one in page.others] == [(7, NOW - 5, "w3")]
 
 
 async def test_of_two_recalls_in_one_commit_the_last_counts_and_a_return_comes_after(stage: Stage) -> None:

@@ -25,7 +25,7 @@ def count(steps: int) -> list[int]:
     """Go step by step, and on from the last one that an earlier attempt has done."""
     me = fairway.current()
     say("start")
-    first = me.resumed or 0  # type: ignore[attr-defined]
+    first = me.resumed or 0
     for step in range(first, steps):
         time.sleep(STEP_SECONDS)
         me.checkpoint(step + 1)

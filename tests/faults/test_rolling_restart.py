@@ -147,7 +147,6 @@ def test_restarting_six_workers_twice_under_load_costs_nothing(tmp_path: Path) -
         deploy_under_load(fleet, jobs)
 
 
-@pytest.mark.xfail(reason="checkpoints are not delivered yet", run=False)
 @pytest.mark.timeout(360)
 def test_jobs_with_checkpoints_go_on_where_they_were(tmp_path: Path) -> None:
     with deployed(tmp_path, count=3, slots=2, grace="300ms") as fleet:
