@@ -35,6 +35,12 @@ def workers(node: RunningNode) -> dict[str, Any]:
     return {worker["name"]: worker for worker in node.http.get("/v1/workers").json()["workers"]}
 
 
+def facts_of(node: RunningNode, worker: str) -> dict[str, Any]:
+    """Return what a worker knows."""
+    facts: dict[str, Any] = node.http.get(f"/v1/workers/{worker}").json()["facts"]
+    return facts
+
+
 def until_up(node: RunningNode, held: int) -> None:
     """Wait until the worker is connected and holds so many attempts."""
     until(
@@ -117,7 +123,7 @@ def test_a_worker_keeps_its_job_when_a_node_dies(tmp_path: Path, address: str, k
         until_up(joined, held=0)
         held = HeldJob(tmp_path, joined, delivery="at_most_once")
         until_up(leader, held=1)
-        until(lambda: workers(leader)["w"]["facts"]["nodes"] == 3, "the worker knows three nodes")
+        until(lambda: facts_of(leader, "w")["nodes"] == 3, "the worker knows three nodes")
         (joined if killed == "joined" else leader).kill()
         survivor = third
         until_up(survivor, held=1)

@@ -153,7 +153,7 @@ class Seat:
         self.trusted = True
         self.inbox = Inbox()
         hosting = Hosting(3, "n", 2.0, 10.0, 30.0, trusts=lambda: self.trusted)
-        self.port = Port(hosting, self.inbox, {}, keep_log=lambda lines: None)
+        self.port = Port(hosting, self.inbox, {}, keep_log=lambda lines: None, keep_notes=lambda notes: None)
 
     async def say(self, message: FromWorker) -> list[ToWorker]:
         """Let the worker say something; return what it hears next."""

@@ -31,7 +31,7 @@ def test_the_example_passes_its_own_tests(installed: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(EXAMPLE)]
     answer = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, cwd=installed)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "10 passed" in answer.stdout
+    assert "11 passed" in answer.stdout
 
 
 def test_a_node_serves_a_queue_by_it(installed: Path, tmp_path: Path) -> None:

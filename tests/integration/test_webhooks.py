@@ -191,7 +191,7 @@ def test_a_private_address_is_refused_by_the_api_and_when_it_is_called(
 
         job = succeed.submit()
         [event] = failures_told(node, 1)
-        assert event["job"] == job.id and "not a public address" in event["detail"]["why"]
+        assert event["job"] == job.id and "not an address of the public internet" in event["detail"]["why"]
         app.close()
     assert receiver.calls == []
 

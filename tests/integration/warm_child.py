@@ -127,12 +127,15 @@ def run(order: dict[str, Any]) -> None:
 
 
 def listen(orders: Any) -> None:
+    job = None  # a cancel may come before the main thread has begun the job it is meant for
     for line in READ:
         message = json.loads(line)
-        if "cancel" in message and message["cancel"]["job"] == now.get("run", {}).get("job"):
+        if "cancel" in message and message["cancel"]["job"] == job:
             now["reason"] = message["cancel"]["reason"]
             cancelled.set()
         elif "run" in message:
+            job = message["run"]["job"]
+            cancelled.clear()
             orders.put(message["run"])
         elif "exit" in message:
             break
@@ -148,7 +151,6 @@ def main() -> None:
     tasks = [{"name": name, "signature": "(...)", "new": 1} for name in TASKS]
     write({"ready": {"protocol": 1, "tasks": tasks, "version": "python", "concurrency": 1}})
     while (order := orders.get()) is not None:
-        cancelled.clear()
         now["run"] = order
         run(order)
 

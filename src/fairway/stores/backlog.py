@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairway.core.model import Alike, Arrival, Shape
+from fairway.core.model import Alike, Arrival, Shape, with_pins
 from fairway.store import WaitingPage
 from fairway.stores.rows import BLOCKED, WAITING, Row, extras_from, shape_from
 
@@ -52,7 +52,8 @@ def page_from_groups(rows: Iterable[Row]) -> WaitingPage | None:
             alike.append(group)
         else:
             more, blocked = extras_from(extras), code == BLOCKED
-            others += (one._replace(extras=more, blocked=blocked) for one in group.arrivals())
+            shape = with_pins(group.shape, more)
+            others += (one._replace(shape=shape, extras=more, blocked=blocked) for one in group.arrivals())
     alike.sort(key=lambda group: group.jobs[0])
     others.sort(key=lambda one: one.job)
     return WaitingPage(alike, others, last) if last >= 0 else None

@@ -220,20 +220,22 @@ module Fairway
       Thread.new { listen }
       @wire.write("ready" => { protocol: 1, tasks: @registry.tasks, concurrency: 1, version: version })
       Thread.handle_interrupt(Stopped => :never) do
-        while (order = @orders.pop)
-          @wire.write("result" => run(order))
+        while (order, current = @orders.pop) && order
+          @wire.write("result" => run(order, current))
         end
       end
     end
 
     private
 
+    # A cancel may come before the main thread has begun the job it is meant for.
     def listen
+      current = nil
       @wire.each do |message|
         if (order = message["run"])
-          @orders << order
+          current = Current.new(order, @wire)
+          @orders << [order, current]
         elsif (cancel = message["cancel"])
-          current = Fairway.current
           current.reason = cancel["reason"] if current && current.key == cancel.values_at("job", "attempt")
         elsif message["exit"]
           break
@@ -248,8 +250,8 @@ module Fairway
       reason ? Thread.main.raise(Stopped, "the attempt is to end: #{reason}") : exit!(143)
     end
 
-    def run(order)
-      Fairway.current = current = Current.new(order, @wire)
+    def run(order, current)
+      Fairway.current = current
       name = { job: current.job_id, attempt: current.attempt }
       { **name, ok: true, value: bounded(Plain.of(call(order))) }
     rescue Exception => e # rubocop:disable Lint/RescueException
