@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from fairway.action import Action, ActionProgress
 from fairway.core.demand import Demand
 from fairway.core.eta import Eta
 from fairway.core.events import ANONYMOUS
@@ -360,6 +361,18 @@ class Desk(Protocol):
 
     def attach_worker(self) -> WorkerPort:
         """Open a port for a worker that connected; its first message must be Hello."""
+
+    async def start_action(self, action: Action) -> ActionProgress:
+        """Begin to do something to all jobs that match a query; Busy if too much is under way already."""
+
+    async def operations(self) -> list[ActionProgress | MoveView]:
+        """Return the actions of this leader, the newest first, and the moves of queues under way."""
+
+    async def find_operation(self, operation: str) -> ActionProgress | MoveView:
+        """Say how far an action or a move is; NotFound also for an action of an earlier leader."""
+
+    async def abort_operation(self, operation: str) -> ActionProgress:
+        """Let an action stop after its batch; what is done stays done. Conflict for a move."""
 
     def numbers(self) -> dict[str, float]:
         """Return counters and gauges for /metrics."""

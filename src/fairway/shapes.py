@@ -487,3 +487,85 @@ class EventShape(TypedDict):
     worker: str | None
     task: str | None
     detail: dict[str, Any] | None
+
+
+class Refusal(TypedDict):
+    """A job that could not be acted upon, and why."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class CanaryState(TypedDict):
+    """How the jobs fare that went first; `passed` is null until that is known."""
+
+    jobs: int
+    succeeded: int
+    failed: int
+    passed: bool | None
+
+
+class JobsOperation(TypedDict):
+    """Something done to all jobs that match `q`; `kind` is jobs.
+
+    `state` is running, aborting, done, aborted, stopped (the canary did not pass) or failed; `reason` says
+    why one of the last two. `found` is counted when it begins, 10001 means more; `refusals` are the first 20
+    of the `refused`.
+    """
+
+    id: str
+    kind: str
+    action: str
+    q: str
+    by: str
+    state: str
+    started_at: str
+    ended_at: str | None
+    found: int
+    done: int
+    refused: int
+    refusals: list[Refusal]
+    canary: CanaryState | None
+    reason: str | None
+
+
+class Matches(TypedDict):
+    """What an action would be done to: how many jobs (10001 means more) and the first of them."""
+
+    count: int
+    sample: list[str]
+
+
+AnyOperation = TypedDict(
+    "AnyOperation",
+    {
+        "id": str,
+        "kind": str,
+        "by": str,
+        "state": str,
+        "started_at": str,
+        "ended_at": str | None,
+        "action": NotRequired[str],
+        "q": NotRequired[str],
+        "found": NotRequired[int],
+        "done": NotRequired[int],
+        "refused": NotRequired[int],
+        "refusals": NotRequired[list[Refusal]],
+        "canary": NotRequired[CanaryState | None],
+        "reason": NotRequired[str | None],
+        "from": NotRequired[str],
+        "to": NotRequired[str],
+        "jobs": NotRequired[int],
+        "left": NotRequired[int],
+        "running": NotRequired[int],
+        "warnings": NotRequired[list[str]],
+    },
+)
+AnyOperation.__doc__ = """A JobsOperation (`kind` jobs), or an Operation on a queue (rename, move)."""
+
+
+class Operations(TypedDict):
+    """Actions of this leader, the newest first, and moves of queues under way."""
+
+    operations: list[AnyOperation]

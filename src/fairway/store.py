@@ -511,6 +511,12 @@ class Store(Protocol):
     async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
         """Forget jobs of just these queues that ended in that time, with logs and notes; return how many."""
 
+    async def delete_jobs(self, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
+        """Forget those of *jobs* that have ended, with logs and notes; return which, in any order.
+
+        One transaction fenced by the term: raises Deposed, nothing deleted, if it is over.
+        """
+
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:
         """Wait until somebody else may have committed something, or the time is over."""

@@ -18,7 +18,7 @@ from fairway.query import EVENT_FIELDS, JOB_FIELDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 TABLE = operations(Tally())
-EVENT_KIND = re.compile(r'(?<!field=)"((?:job|queue|worker|schedule|failure|notify)\.[a-z]+)"')
+EVENT_KIND = re.compile(r'(?<!field=)"((?:job|queue|worker|schedule|failure|notify|operation)\.[a-z]+)"')
 
 
 @pytest.fixture(scope="module")

@@ -108,3 +108,24 @@ def job(**changes: Any) -> dict[str, Any]:
         "eta": None,
         **changes,
     }
+
+
+def operation(**changes: Any) -> dict[str, Any]:
+    """An action on many jobs as the API shows it."""
+    return {
+        "id": "06abcdefghjkz",
+        "kind": "jobs",
+        "action": "retry",
+        "q": "queue:acme",
+        "by": "ann@here",
+        "state": "running",
+        "started_at": "2026-01-01T00:00:00.000000Z",
+        "ended_at": None,
+        "found": 312,
+        "done": 0,
+        "refused": 0,
+        "refusals": [],
+        "canary": None,
+        "reason": None,
+        **changes,
+    }

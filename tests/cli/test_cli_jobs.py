@@ -14,7 +14,7 @@ import pytest
 from fairway.cli.describing import what
 from fairway.cli.progress import progress_line, showing_progress
 from fairway.client.http import Transport
-from tests.cli.stand_in import StandIn, job
+from tests.cli.stand_in import StandIn, job, operation
 
 ID = job()["id"]
 ENDED = {"started_at": "2026-01-01T00:00:01Z", "ended_at": "2026-01-01T00:00:03Z"}
@@ -227,15 +227,20 @@ def test_jobs_are_sent_elsewhere(
     assert node.run("jobs", *words, ID).stdout == f"{ID}  {done}\n"
     assert node.asked[-1].body == body
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    node.answer("POST /v1/jobs/actions", operation(state="done", done=1), status=202)
     result = node.run("jobs", *words, "--all-matching", "--yes", "worker:w1")
-    assert (result.exit_code, node.asked[-1].body) == (0, body)
+    asked = node.asked[-1].body
+    assert (result.exit_code, result.stdout) == (0, f"1 job {done}\n")
+    assert asked == {"q": asked["q"], "action": verb, **body} and asked["q"].startswith("worker:w1 state:")
 
 
 def test_move_takes_the_waiting_jobs_of_a_query(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
-    node.answer(f"PATCH /v1/jobs/{ID}", job())
+    node.answer("POST /v1/jobs/actions", operation(state="done", done=1), status=202)
     result = node.run("jobs", "move", "--all-matching", "--yes", "queue:acme/*", "--queue", "b")
-    assert (result.exit_code, node.asked[0].params["q"]) == (0, "queue:acme/* state:scheduled,queued")
+    query = "queue:acme/* state:scheduled,queued"
+    assert (result.exit_code, node.asked[0].params["q"]) == (0, query)
+    assert node.asked[-1].body == {"q": query, "action": "move", "changes": {"queue": "b"}}
 
 
 def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
@@ -271,17 +276,6 @@ def test_without_anybody_to_answer_nothing_is_done(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="")
     assert (result.exit_code, "--yes" in result.stderr) == (2, True)
-
-
-def test_all_pages_of_a_query_are_acted_upon(node: StandIn) -> None:
-    other = "06abcdefghjk0"
-    count = {"jobs": [job()], "next": "c", "total": 2}
-    pages = [{"jobs": [job()], "next": "c", "total": 2}, {"jobs": [job(id=other)], "next": None, "total": 2}]
-    node.answer("GET /v1/jobs", count, *pages)
-    for each in (ID, other):
-        node.answer(f"POST /v1/jobs/{each}/retry", job(id=each))
-    result = node.run("jobs", "retry", "--all-matching", "--yes", "queue:acme/*", "--json")
-    assert json.loads(result.stdout) == {"count": 2, "done": [ID, other], "refused": []}
 
 
 def test_submit_prints_the_id_and_sends_what_was_asked(node: StandIn) -> None:

@@ -78,3 +78,11 @@ def count_up(total: int, fail_at: int | None = None, wait_at: int | None = None,
             time.sleep(0.01)
     say("end")
     return list(range(first, total))
+
+
+@app.task
+def need(path: str) -> str:
+    """Fail unless there is such a file."""
+    if not os.path.exists(path):  # noqa: PTH110
+        raise LookupError(f"there is no {path}")
+    return path

@@ -14,6 +14,7 @@ from fairway.api import (
     events,
     failures,
     health,
+    job_actions,
     job_moves,
     jobs,
     logs,
@@ -82,6 +83,7 @@ def operations(tally: Tally, prefix: str = "") -> list[Operation]:
     """Return the whole table, the document's own calls included."""
     table = [
         *submit.OPERATIONS,
+        *job_actions.OPERATIONS,
         *jobs.OPERATIONS,
         *job_moves.OPERATIONS,
         *logs.OPERATIONS,

@@ -154,9 +154,7 @@ async def show_attempts(call: Call) -> Answer:
 async def edit_job(call: Call) -> Answer:
     """Change a job that waits."""
     job_id = find_job_id(call)
-    changes = _parsed(call.body)
-    if not changes:
-        raise InvalidRequest("name at least one thing to change")
+    changes = read_changes(call.body)
     if "max_attempts" in changes and (await call.desk.get_job(job_id)).once and changes["max_attempts"] != 1:
         raise InvalidRequest("an at_most_once job is tried once", field="max_attempts")
     return await _shown(call, await call.desk.edit(job_id, changes))
@@ -191,10 +189,13 @@ def find_job_id(call: Call) -> int:
     return job_id
 
 
-def _parsed(changes: Changes) -> dict[str, Any]:
+def read_changes(changes: Changes) -> dict[str, Any]:
+    """Check what shall be changed and return it as the desk takes it; at least one thing."""
     parsed: dict[str, Any] = {
         name: value for name in Changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET
     }
+    if not parsed:
+        raise InvalidRequest("name at least one thing to change")
     if "queue" in parsed:
         check_queue(parsed["queue"])
     if parsed.get("flow") is not None:

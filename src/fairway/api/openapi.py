@@ -16,8 +16,8 @@ from fairway.names import QUEUE_PATTERN, WORKER_PATTERN
 REF = "#/components/schemas/{name}"
 TITLES = {
     200: "Done", 201: "Accepted", 202: "Under way", 204: "Done", 308: "Elsewhere", 400: "Malformed",
-    404: "No such thing", 409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 503: "Not now",
-    501: "Cannot be told", 504: "No answer from the worker",
+    404: "No such thing", 409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 429: "Too much",
+    501: "Cannot be told", 503: "Not now", 504: "No answer from the worker",
 }  # fmt: skip
 
 PATH_PATTERNS = {
@@ -55,7 +55,8 @@ class Schemas:
     def __init__(self, operations: list[Operation]) -> None:
         named: list[Any] = [Problem]
         for operation in operations:
-            named += [operation.query, *(x for x in (operation.body, operation.answer) if x is not None)]
+            types = (operation.body, operation.answer, operation.other_answer)
+            named += [operation.query, *(type for type in types if type is not None)]
         schemas, components = msgspec.json.schema_components(named, ref_template=REF)
         self._by_type = {repr(type): schema for type, schema in zip(named, schemas, strict=True)}
         queries = {operation.query.__name__ for operation in operations}
@@ -115,7 +116,9 @@ def _responses(operation: Operation, schemas: Schemas) -> dict[str, Any]:
 def _content(operation: Operation, schemas: Schemas, status: int) -> dict[str, Any]:
     if status in (204, 308):
         return {}
-    schema = {"type": "string"} if operation.answer is None else schemas.of(operation.answer)
+    other = operation.other_answer if status in operation.others else None
+    answer = operation.answer if other is None else other
+    schema = {"type": "string"} if answer is None else schemas.of(answer)
     return {"content": {operation.media: {"schema": schema}}}
 
 

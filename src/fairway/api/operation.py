@@ -53,6 +53,7 @@ class Operation:
     answer: Any = None  # the type of the JSON that comes back
     status: int = 200
     others: tuple[int, ...] = ()  # further statuses of success
+    other_answer: Any = None  # what comes back with those, if it is something else
     errors: tuple[int, ...] = ()  # refusals of its own, beside those every call has
     query: type[msgspec.Struct] = NoQuery
     body: Any = None

@@ -11,8 +11,7 @@ from fairway.api.answers import Answer, answer_json
 from fairway.api.asker import NAMES_ITSELF, asker
 from fairway.api.operation import Call, Operation
 from fairway.api.queues import SettingsChanges, changes_of, queue_path
-from fairway.errors import InvalidRequest, NotFound
-from fairway.ids import find_id
+from fairway.errors import InvalidRequest
 from fairway.names import check_queue
 from fairway.shapes import Differences, Queue, QueueChanges
 from fairway.shapes import Operation as Moved
@@ -104,14 +103,6 @@ async def rename_queue(call: Call) -> Answer:
     return answer_json(move_view(found), 202)
 
 
-async def show_operation(call: Call) -> Answer:
-    """Show how far a move is."""
-    operation = call.path["id"]
-    if find_id(operation) is None:
-        raise NotFound(f"{operation[:60]!a} is no id of an operation")
-    return answer_json(move_view(await call.desk.find_move(operation)))
-
-
 #: These stand before the calls on a queue, whose path would take them in.
 OPERATIONS = [
     Operation(
@@ -135,9 +126,5 @@ OPERATIONS = [
         "POST", "/v1/queues/{path:path}/-/rename", rename_queue,
         "Rename a queue and all below it; what waits there follows",
         answer=Moved, status=202, body=Rename, errors=(404, 409), leader=True, headers=NAMES_ITSELF,
-    ),
-    Operation(
-        "GET", "/v1/operations/{id}", show_operation, "Show how far a move of a queue is",
-        answer=Moved, errors=(404,), leader=True,
     ),
 ]  # fmt: skip

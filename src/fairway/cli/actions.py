@@ -1,14 +1,14 @@
 """Doing one thing to many jobs: ids, or all that a query finds, counted first and asked about.
 
-The jobs of a query are taken page by page and acted upon in the order of their creation, newest first;
-one that arrives meanwhile is not touched. A refusal (it ended just now) is counted and does not stop the
-rest; a node that is away does, after saying how far it got.
+The jobs of a query are the node's to go through, in the background (`sweeping.py`); one that arrives
+meanwhile is not touched. A refusal (it ended just now) is counted and does not stop the rest; a node that is
+away does, after saying how far it got.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -16,15 +16,13 @@ import click
 
 from fairway.cli.calling import current, part
 from fairway.cli.output import ask, clean, count_of, remark, say, show_json
+from fairway.cli.sweeping import BAR_FROM, UNDER_WAY, Operation, sweep, told
 from fairway.errors import Conflict, NotFound
 from fairway.ids import find_id
 
 if TYPE_CHECKING:
     from fairway.client.http import Transport
 
-PAGE = 200
-#: From so many jobs on a bar shows how far it is.
-BAR_FROM = 20
 #: So many jobs are named in the answer; the others are only counted.
 MOST_NAMED = 10_000
 
@@ -32,13 +30,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Action(NamedTuple):
-    """What is done to each job. *states* are those in which it makes sense."""
+    """What is done to each job. *states* are those in which it makes sense.
+
+    *call* does it to one job, by its id; *arguments* are what the node needs to do it to many.
+    """
 
     verb: str
     done: str
     states: str
-    call: Callable[[Transport, str], Any]
+    call: Callable[[Transport, str], Any] | None = None  # None: it is done to many only
     underway: str = ""  # said instead of *done* while the node still sees to it
+    arguments: Mapping[str, Any] = {}
 
 
 class Refusal(NamedTuple):
@@ -67,7 +69,7 @@ def moving(changes: Mapping[str, Any]) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("PATCH", f"/jobs/{part(job)}", body=dict(changes))
 
-    return Action("move", "moved", "scheduled,queued", call)
+    return Action("move", "moved", "scheduled,queued", call, arguments={"changes": dict(changes)})
 
 
 def relocating(to: str | None) -> Action:
@@ -77,7 +79,17 @@ def relocating(to: str | None) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("POST", f"/jobs/{part(job)}/relocate", body=body)
 
-    return Action("relocate", "relocated", "scheduled,queued,running", call)
+    return Action("relocate", "relocated", "scheduled,queued,running", call, arguments=body)
+
+
+def retrying(canary: str | None, needed: float | None, timeout: float | None) -> Action:
+    """Return the action that tries jobs again, some of them first if a canary is asked for."""
+    given = {
+        "canary": int(canary) if canary is not None and canary.isdecimal() else canary,
+        "canary_pass": needed,
+        "canary_timeout": timeout,
+    }
+    return RETRYING._replace(arguments={name: value for name, value in given.items() if value is not None})
 
 
 def _prefer(transport: Transport, job: str) -> Any:
@@ -93,24 +105,31 @@ REQUEUEING = Action("requeue", "put at the end", "queued,running", _requeue)
 CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
 KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
 RETRYING = Action("retry", "queued again", "failed,cancelled,unknown,succeeded", _retry)
+DELETING = Action("delete", "deleted", "failed,cancelled,unknown,succeeded")
 
 
 def selects(command: Command) -> Command:
     """Give a command its targets: ids, or one query."""
     command = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(command)
     command = click.option("--all-matching", is_flag=True, help="Take a QUERY: all it finds.")(command)
+    detached = "With a QUERY: print the operation's id and do not wait for it."
+    command = click.option("--detach", is_flag=True, help=detached)(command)
     return click.argument("targets", metavar="ID...|QUERY", nargs=-1, required=True)(command)
 
 
-def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bool) -> int:
+def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bool, detach: bool) -> int:
     """Do *action* to every target and say how it went; returns the exit code."""
-    transport = current().transport()
-    if not all_matching:
-        _check_ids(targets)
-        return _tell(action, _each(action, transport, iter(targets), len(targets)))
-    asked = " ".join(targets)
+    if all_matching:
+        return _act_on_query(action, " ".join(targets), yes=yes, detach=detach)
+    check_ids(targets)
+    if detach:
+        raise click.UsageError("--detach belongs to --all-matching")
+    return _tell(action, _each(action, current().transport(), targets))
+
+
+def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int:
     query = f"{asked} state:{action.states}"
-    count = count_matching(transport, query)
+    count = count_matching(current().transport(), query)
     if count == 0:
         states = " or ".join(action.states.rsplit(",", 1)).replace(",", ", ")
         remark(clean(f"nothing to {action.verb}: no {states} job matches {asked}"))
@@ -120,7 +139,26 @@ def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bo
     if not yes and not ask(f"{action.verb} {some} that {match} {clean(query)}?"):
         remark("nothing was changed")
         return 1
-    return _tell(action, _each(action, transport, matching(transport, query), count))
+    return sweep_query(action, query, detach=detach)
+
+
+def sweep_query(action: Action, query: str, *, detach: bool) -> int:
+    """Let the node do *action* to all that *query* finds, and say how it went; returns the exit code."""
+    operation = sweep({"q": query, "action": action.verb, **action.arguments}, detach=detach)
+    refusals = [Refusal(one["id"], one["code"], one["detail"]) for one in operation["refusals"]]
+    _tell_refusals(action, refusals, operation["refused"])
+    said, code = _told(action, operation)
+    if current().json:
+        show_json(operation)
+    else:
+        say(clean(said))
+    return code
+
+
+def _told(action: Action, operation: Operation) -> tuple[str, int]:
+    if operation["state"] in UNDER_WAY:
+        return operation["id"], 0
+    return told(operation, action.done)
 
 
 def count_matching(transport: Transport, query: str) -> int | None:
@@ -132,27 +170,17 @@ def count_matching(transport: Transport, query: str) -> int | None:
     return total
 
 
-def matching(transport: Transport, query: str) -> Iterator[str]:
-    """Yield the ids of the jobs that match, fetched page by page."""
-    cursor = None
-    while True:
-        params = {"q": query, "sort": "-created_at", "limit": PAGE, "cursor": cursor}
-        answer = transport.call("GET", "/jobs", params=params)
-        yield from (job["id"] for job in answer["jobs"])
-        cursor = answer.get("next")
-        if not cursor:
-            return
-
-
-def _check_ids(targets: tuple[str, ...]) -> None:
+def check_ids(targets: tuple[str, ...]) -> None:
+    """Refuse what is no id: a query acts on many jobs, so it must be meant."""
     for target in targets:
         if find_id(target) is None:
             raise click.UsageError(f"{target!r} is no job id; add --all-matching if it is a query")
 
 
-def _each(action: Action, transport: Transport, jobs: Iterator[str], count: int | None) -> Tally:
+def _each(action: Action, transport: Transport, jobs: Sequence[str]) -> Tally:
+    assert action.call is not None
     tally = Tally()
-    with _progress(action, jobs, count) as steps:
+    with _progress(action, jobs) as steps:
         for job in steps:
             try:
                 tally.note_done(action.call(transport, job))
@@ -186,20 +214,22 @@ class Tally:
         self.refusals += [refusal] if self.refused < MOST_NAMED else []
 
 
-def _progress(
-    action: Action, jobs: Iterator[str], count: int | None
-) -> AbstractContextManager[Iterable[str]]:
+def _progress(action: Action, jobs: Sequence[str]) -> AbstractContextManager[Iterable[str]]:
     """Return the jobs, with a bar on the terminal if they are many."""
-    if not sys.stderr.isatty() or (count is not None and count < BAR_FROM):
+    if not sys.stderr.isatty() or len(jobs) < BAR_FROM:
         return nullcontext(jobs)
-    return click.progressbar(jobs, length=count, label=action.verb, file=sys.stderr)
+    return click.progressbar(jobs, label=action.verb, file=sys.stderr)
+
+
+def _tell_refusals(action: Action, refusals: Sequence[Refusal], count: int) -> None:
+    for refusal in refusals[:3]:
+        remark(clean(f"{refusal.id} was not {action.done}: {refusal.detail}"))
+    if count > 3:
+        remark(f"... and {count - 3} more")
 
 
 def _tell(action: Action, tally: Tally) -> int:
-    for refusal in tally.refusals[:3]:
-        remark(clean(f"{refusal.id} was not {action.done}: {refusal.detail}"))
-    if tally.refused > 3:
-        remark(f"... and {tally.refused - 3} more")
+    _tell_refusals(action, tally.refusals, tally.refused)
     if current().json:
         refused = [refusal._asdict() for refusal in tally.refusals]
         show_json({"count": tally.done, "done": tally.jobs, "refused": refused})

@@ -16,6 +16,8 @@ from fairway.ids import find_id
 #: The most jobs that are asked for in one call; more are fetched page by page.
 PAGE = 200
 MOST = 10_000
+#: So many values a term of a query takes.
+MOST_NAMED = 50
 
 
 @click.group()
@@ -144,18 +146,18 @@ def stack(job_id: str) -> None:
 @actions.selects
 @click.option("--force", is_flag=True, help="Kill what runs at once instead of asking it first.")
 @talks
-def cancel(targets: tuple[str, ...], all_matching: bool, yes: bool, force: bool) -> int:
+def cancel(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool, force: bool) -> int:
     """Cancel jobs: those that wait never begin, those that run are stopped."""
     action = actions.KILLING if force else actions.CANCELLING
-    return actions.act(action, targets, all_matching=all_matching, yes=yes)
+    return actions.act(action, targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
 @actions.selects
 @talks
-def kill(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+def kill(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool) -> int:
     """Cancel jobs by force: what runs is killed at once, what waits never begins."""
-    return actions.act(actions.KILLING, targets, all_matching=all_matching, yes=yes)
+    return actions.act(actions.KILLING, targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
@@ -167,7 +169,7 @@ def kill(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
 @click.option("--at", "run_at", callback=moment, metavar="TIME", help="Not before this RFC 3339 time.")
 @click.option("--worker", metavar="WORKER", help="The only worker that may take them.")
 @talks
-def move(targets: tuple[str, ...], all_matching: bool, yes: bool, **changes: Any) -> int:
+def move(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool, **changes: Any) -> int:
     """Move waiting jobs: to another queue, flow, priority, time or worker.
 
     \b
@@ -182,7 +184,7 @@ def move(targets: tuple[str, ...], all_matching: bool, yes: bool, **changes: Any
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
         raise click.UsageError("say where to: --queue, --flow, --priority, --delay, --at or --worker")
-    return actions.act(actions.moving(changes), targets, all_matching=all_matching, yes=yes)
+    return actions.act(actions.moving(changes), targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
@@ -190,32 +192,70 @@ def move(targets: tuple[str, ...], all_matching: bool, yes: bool, **changes: Any
 @click.option("--to", metavar="WORKER", help="The worker that shall take them.")
 @click.option("--away", is_flag=True, help="Any worker but the one where they are, or ran last.")
 @talks
-def relocate(targets: tuple[str, ...], all_matching: bool, yes: bool, to: str | None, away: bool) -> int:
+def relocate(
+    targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool, to: str | None, away: bool
+) -> int:
     """Send jobs to another worker: what runs is stopped there and begins again, at no cost in tries."""
     if (to is None) == (not away):
         raise click.UsageError("say where to: --to WORKER or --away")
-    return actions.act(actions.relocating(to), targets, all_matching=all_matching, yes=yes)
+    return actions.act(actions.relocating(to), targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
 @actions.selects
 @talks
-def prefer(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+def prefer(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool) -> int:
     """Put waiting jobs in front of their line, due from now on."""
-    return actions.act(actions.PREFERRING, targets, all_matching=all_matching, yes=yes)
+    return actions.act(actions.PREFERRING, targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
 @actions.selects
 @talks
-def requeue(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
+def requeue(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool) -> int:
     """Put jobs at the end of their line: what runs is stopped and handed back, at no cost in tries."""
-    return actions.act(actions.REQUEUEING, targets, all_matching=all_matching, yes=yes)
+    return actions.act(actions.REQUEUEING, targets, all_matching=all_matching, yes=yes, detach=detach)
+
+
+@jobs.command()
+@actions.selects
+@click.option("--canary", metavar="N|N%", help="With a QUERY: so many first, the rest if they succeed.")
+@click.option(
+    "--canary-pass", type=click.FloatRange(0, 1, min_open=True), help="The share that must succeed."
+)
+@click.option("--canary-timeout", callback=duration, metavar="DURATION", help="How long to wait for them.")
+@talks
+def retry(
+    targets: tuple[str, ...],
+    all_matching: bool,
+    yes: bool,
+    detach: bool,
+    canary: str | None,
+    canary_pass: float | None,
+    canary_timeout: float | None,
+) -> int:
+    """Try ended jobs again, with all their tries.
+
+    \b
+    fairway jobs retry ID
+    fairway jobs retry 'state:failed task:send' --all-matching --canary 5
+    """
+    if canary is None and (canary_pass is not None or canary_timeout is not None):
+        raise click.UsageError("--canary-pass and --canary-timeout belong to --canary")
+    if canary is not None and not all_matching:
+        raise click.UsageError("--canary belongs to --all-matching")
+    action = actions.retrying(canary, canary_pass, canary_timeout)
+    return actions.act(action, targets, all_matching=all_matching, yes=yes, detach=detach)
 
 
 @jobs.command()
 @actions.selects
 @talks
-def retry(targets: tuple[str, ...], all_matching: bool, yes: bool) -> int:
-    """Try ended jobs again, with all their tries."""
-    return actions.act(actions.RETRYING, targets, all_matching=all_matching, yes=yes)
+def delete(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool) -> int:
+    """Forget ended jobs with their logs, before their time."""
+    if all_matching:
+        return actions.act(actions.DELETING, targets, all_matching=True, yes=yes, detach=detach)
+    actions.check_ids(targets)
+    if len(targets) > MOST_NAMED:
+        raise click.UsageError(f"name at most {MOST_NAMED} jobs, or give a QUERY with --all-matching")
+    return actions.sweep_query(actions.DELETING, f"id:{','.join(targets)}", detach=detach)

@@ -25,6 +25,10 @@ COMMANDS = {
     "submit": ("fairway.cli.submit:submit", "Hand in a job."),
     "jobs": ("fairway.cli.jobs:jobs", "List, show, wait for, cancel and retry jobs."),
     "queues": ("fairway.cli.queues:queues", "List queues; set limits, pause, resume."),
+    "operations": (
+        "fairway.cli.operations:operations",
+        "Show and abort what is being done to many jobs at once.",
+    ),
     "workers": ("fairway.cli.workers:workers", "List workers; drain and resume them."),
     "schedules": ("fairway.cli.schedules:schedules", "Apply, list, pause, run and delete schedules."),
     "failures": ("fairway.cli.failures:failures", "List failures by cause; mute and delete them."),

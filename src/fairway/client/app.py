@@ -24,6 +24,7 @@ from fairway.places import without_password
 
 if TYPE_CHECKING:
     from fairway.client.channel import Channel
+    from fairway.client.operation import Operation
     from fairway.client.schedules import DeclaredSchedule, ScheduleOptions
 
 P = ParamSpec("P")
@@ -194,6 +195,22 @@ class App:
     async def aget(self, job: str) -> Handle[Any]:
         """Do the same without blocking the event loop."""
         return Handle(self, await self.channel.aget(_checked_id(job), 0))
+
+    def act(self, query: str, action: str, **arguments: Any) -> Operation:
+        """Do something to all jobs that match: `app.act("state:failed task:send", "retry", canary=5)`.
+
+        It is done in the background; *action* and *arguments* are those of `POST /v1/jobs/actions`.
+        """
+        from fairway.client.operation import Operation, body_of
+
+        return Operation(self, self.channel.call("POST", "/jobs/actions", body_of(query, action, arguments)))
+
+    async def aact(self, query: str, action: str, **arguments: Any) -> Operation:
+        """Do the same without blocking the event loop."""
+        from fairway.client.operation import Operation, body_of
+
+        body = body_of(query, action, arguments)
+        return Operation(self, await self.channel.acall("POST", "/jobs/actions", body))
 
     def events(self, query: str = "", after: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield events as they happen, for ever; resumes behind the last one when a connection breaks."""

@@ -51,6 +51,11 @@ class Channel(Protocol):
 
     async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]: ...
 
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Call the HTTP API: for what is done by the leader alone."""
+
+    async def acall(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]: ...
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         """Yield events as they happen, from behind id *after*."""
 

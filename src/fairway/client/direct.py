@@ -89,6 +89,12 @@ class DirectChannel:
     async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return await (await self._aleader()).aput_schedule(name, body)
 
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self._leader().call(method, path, body)
+
+    async def acall(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return await (await self._aleader()).acall(method, path, body)
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         return self._leader().events(query, after)
 

@@ -62,6 +62,12 @@ class RemoteChannel:
     async def aput_schedule(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         return _job(await self.transport.acall("PUT", f"/schedules/{name}", body=body))
 
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return _job(self.transport.call(method, path, body=body))
+
+    async def acall(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return _job(await self.transport.acall(method, path, body=body))
+
     def events(self, query: str, after: str | None) -> Iterator[dict[str, Any]]:
         for sent in self.transport.follow("/events", {"q": query or None}, last_id=after or ""):
             yield _event(sent)

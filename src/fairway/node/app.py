@@ -20,6 +20,7 @@ from fairway.clock import moment, wall
 from fairway.errors import Deposed, NoLeader, WorldError
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign
+from fairway.node.actions import Operations
 from fairway.node.chores import tidy_forever
 from fairway.node.databases import NodeStore, choose_database
 from fairway.node.desk import NodeDesk
@@ -90,6 +91,7 @@ class Node:
         self.engine: Engine | None = None
         self.schedules: ScheduleBook | None = None  # while it leads
         self.mover: Mover | None = None  # the same
+        self.operations: Operations | None = None  # the same
         self.url = ""  # where this machine reaches it
         self.advertised = ""  # where others do
         self._server: Listening | None = None
@@ -204,6 +206,8 @@ class Node:
             numbers |= tenant_numbers(world, moment().mono)
         if self.schedules is not None:
             numbers |= self.schedules.numbers()
+        if self.operations is not None:
+            numbers |= self.operations.numbers()
         return numbers
 
     # --- leading ---------------------------------------------------------------------------------
@@ -228,6 +232,7 @@ class Node:
                 pause = 0.0
             finally:
                 self.engine, self.schedules, self.mover, self.feed.live = None, None, None, False
+                self.operations = None
                 self._leading.clear()
                 self.store.stop_listening()
                 await self._elector.resign(reign)
@@ -273,9 +278,11 @@ class Node:
             firing = tasks.create_task(timekeeper.run())
             moving = tasks.create_task(mover.run())
             telling = tasks.create_task(postman.run())
+            self.operations = operations = Operations(self.store, reign, self.desk, engine.note, tasks)
             try:
                 await engine.run()
             finally:
+                operations.close()
                 for task in (beat, chores, watch, firing, moving, telling):
                     task.cancel()
         if not beat.cancelled():  # another took the term: let it have the lock before we stand again

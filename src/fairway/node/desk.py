@@ -14,6 +14,7 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairway.action import Action, ActionProgress
 from fairway.clock import moment, wall
 from fairway.core import events as happened
 from fairway.core import explain as explaining
@@ -60,6 +61,7 @@ from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
     find_over,
     find_under_way,
+    moves_under_way,
     settings_before,
     strange_schedules,
     strange_workers,
@@ -82,6 +84,7 @@ from fairway.store import (
 )
 
 if TYPE_CHECKING:
+    from fairway.node.actions import Operations
     from fairway.node.app import Node
 
 T = TypeVar("T")
@@ -412,7 +415,8 @@ class NodeDesk:
         view = await _ask_leader(self._leader().look(lambda world: find_under_way(world, operation)))
         view = view or await find_over(self.store, operation)
         if view is None:
-            raise NotFound(f"there is no operation {operation}; it may have ended long ago")
+            why = "it may have ended long ago, or been of a leader that is gone"
+            raise NotFound(f"there is no operation {operation}; {why}", code="no_such_operation")
         return view
 
     async def _with_last_change(self, view: QueueView) -> QueueView:
@@ -428,6 +432,23 @@ class NodeDesk:
         if found is None:
             raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
         return found
+
+    # --- on many jobs ----------------------------------------------------------------------------
+    async def start_action(self, action: Action) -> ActionProgress:
+        return await self._operations().start(action)
+
+    async def operations(self) -> list[ActionProgress | MoveView]:
+        return [*self._operations().all(), *await _ask_leader(self._leader().look(moves_under_way))]
+
+    async def find_operation(self, operation: str) -> ActionProgress | MoveView:
+        return self._operations().find(operation) or await self.find_move(operation)
+
+    async def abort_operation(self, operation: str) -> ActionProgress:
+        aborted = self._operations().abort(operation)
+        if aborted is None:
+            await self.find_move(operation)
+            raise Conflict("a move of a queue cannot be aborted; move it back instead", code="not_abortable")
+        return aborted
 
     # --- schedules -------------------------------------------------------------------------------
     async def schedules(self) -> list[ScheduleView]:
@@ -517,6 +538,11 @@ class NodeDesk:
         if self._node.engine is None:
             raise NoLeader(self._node.no_leader_detail())
         return self._node.engine
+
+    def _operations(self) -> Operations:
+        if self._node.operations is None:
+            raise NoLeader(self._node.no_leader_detail())
+        return self._node.operations
 
     def _schedule_book(self) -> ScheduleBook:
         if self._node.schedules is None:

@@ -39,12 +39,17 @@ async def settings_before(store: Store, path: str, number: int | None) -> dict[s
 # --- moves -----------------------------------------------------------------------------------------------
 def find_under_way(world: World, operation: str) -> MoveView | None:
     """Return a move that goes on."""
-    for path in world.tree.moving:
-        queue = world.tree.queues[path]
-        moving = queue.settings.moving or {}
-        if moving.get("operation") == operation:
-            return _view(path, moving, None, left_in(world, queue), queue.in_use)
-    return None
+    return next((view for view in moves_under_way(world) if view.operation == operation), None)
+
+
+def moves_under_way(world: World) -> list[MoveView]:
+    """Return the moves that go on."""
+    found = [(path, world.tree.queues[path]) for path in world.tree.moving]
+    return [
+        _view(path, queue.settings.moving, None, left_in(world, queue), queue.in_use)
+        for path, queue in found
+        if queue.settings.moving
+    ]
 
 
 async def find_over(store: Store, operation: str) -> MoveView | None:

@@ -40,7 +40,7 @@ from fairway.stores.backlog import page_of
 from fairway.stores.memory import noting, writing
 from fairway.stores.memory import search as searching
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
-from fairway.stores.memory.tidying import ended_between, forget_cause, forget_ended, tidy
+from fairway.stores.memory.tidying import delete_jobs, ended_between, forget_cause, forget_ended, tidy
 from fairway.stores.paging import MOST_COUNTED
 from fairway.stores.telling import numbered
 
@@ -366,6 +366,10 @@ class MemoryStore:
 
     async def forget_ended(self, queues: Sequence[str], since: int, until: int, most: int = 5000) -> int:
         return forget_ended(self.tables, frozenset(queues), since, until, most)
+
+    async def delete_jobs(self, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
+        writing.check_term(self.tables, term, holder)
+        return delete_jobs(self.tables, jobs)
 
     # --- the doorbell ----------------------------------------------------------------------------
     async def wait_for_ring(self, timeout: float) -> bool:

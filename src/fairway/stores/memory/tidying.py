@@ -39,10 +39,16 @@ def tidy(tables: Tables, now: int, keep_ended_seconds: float, most: int) -> int:
 def forget_ended(tables: Tables, queues: Collection[str], since: int, until: int, most: int) -> int:
     """Forget jobs of some queues that ended in a time, and what they wrote."""
     jobs = [job.id for job in ended_between(tables, since, until) if job.queue in queues][:most]
-    gone = set(jobs)
+    return len(delete_jobs(tables, jobs))
+
+
+def delete_jobs(tables: Tables, jobs: Collection[int]) -> list[int]:
+    """Forget those of *jobs* that have ended, and what they wrote."""
+    gone = {job for job in jobs if job in tables.jobs and is_ended(tables.jobs[job])}
     _forget(tables.log, [key for key in tables.log if key[0] in gone])
     _forget_notes(tables, gone)
-    return _forget(tables.jobs, jobs)
+    _forget(tables.jobs, list(gone))
+    return list(gone)
 
 
 def ended_between(tables: Tables, since: int, until: int) -> list[StoredJob]:
@@ -55,6 +61,8 @@ def forget_cause(tables: Tables, cause: str, most: int) -> int:
     found = [job.id for job in tables.jobs.values() if is_ended(job) and job.cause == cause]
     gone = set(found[:most])
     _forget(tables.log, [key for key in tables.log if key[0] in gone])
+    _forget(tables.notes, [key for key in tables.notes if key[0] in gone])
+    _forget(tables.checkpoints, [job for job in tables.checkpoints if job in gone])
     if len(found) <= most:
         tables.causes.pop(cause, None)
     return _forget(tables.jobs, found[:most])

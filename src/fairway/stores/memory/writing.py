@@ -47,7 +47,7 @@ def commit(
     tables: Tables, term: int, holder: str, batch: Batch, submissions: Sequence[Submission], now: int
 ) -> Receipt:
     """Write everything, or raise Deposed and write nothing."""
-    _check_term(tables, term, holder)
+    check_term(tables, term, holder)
     draft = Draft(tables)
     asked = {job.id for submission in submissions for job in submission.jobs}
     accepted, inserted = _accept_all(draft, submissions, now)
@@ -103,7 +103,7 @@ def write_schedule(
 ) -> list[Accepted] | None:
     """Replace a schedule and insert its jobs, if it is as it was seen."""
     name, before, row, submissions = change
-    _check_term(tables, term, holder)
+    check_term(tables, term, holder)
     found = tables.schedules.get(name)
     if (found.revision if found else 0) != before:
         return None
@@ -113,7 +113,8 @@ def write_schedule(
     return submit(tables, submissions, now)
 
 
-def _check_term(tables: Tables, term: int, holder: str) -> None:
+def check_term(tables: Tables, term: int, holder: str) -> None:
+    """Raise Deposed if the term is over."""
     leader = tables.leadership
     if leader is None or (leader.term, leader.holder) != (term, holder):
         raise Deposed(f"term {term} of {holder} is over")

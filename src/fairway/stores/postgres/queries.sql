@@ -743,6 +743,8 @@ WITH old AS (
   RETURNING id
 ), lines AS (
   DELETE FROM fairway.log USING old WHERE log.job = old.id
+), notes AS (
+  DELETE FROM fairway.note USING old WHERE note.job = old.id
 )
 SELECT count(*) FROM old
 
@@ -943,6 +945,16 @@ WITH old AS (
   DELETE FROM fairway.note USING old WHERE note.job = old.id
 )
 SELECT count(*) FROM old
+
+-- name: forget_jobs
+WITH old AS (
+  DELETE FROM fairway.ended WHERE id = ANY($1::bigint[]) RETURNING id
+), lines AS (
+  DELETE FROM fairway.log USING old WHERE log.job = old.id
+), notes AS (
+  DELETE FROM fairway.note USING old WHERE note.job = old.id
+)
+SELECT id FROM old
 
 -- name: tidy_requests
 DELETE FROM fairway.request

@@ -418,6 +418,13 @@ class PostgresStore:
             values = (since, until, list(queues), most)
             return int(await connection.fetchval(self._sql["forget_ended"], *values))
 
+    async def delete_jobs(self, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
+        fence = leading.fence_of(self._sql, term, holder)
+        async with self._common.writing(fence, lock_seconds=KEY_SECONDS) as connection:
+            if connection is None:
+                raise Deposed(f"term {term} of {holder} is over")
+            return [row[0] for row in await connection.fetch(self._sql["forget_jobs"], list(jobs))]
+
     # --- the doorbell ----------------------------------------------------------------------------
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import apsw
 
+from fairway.errors import Deposed
 from fairway.store import Leadership
 from fairway.stores.causing import CAUSE_SECONDS, CAUSES_KEPT
 from fairway.stores.sqlite.connection import fetch, transaction
@@ -90,6 +91,7 @@ def forget_cause(connection: apsw.Connection, cause: str, most: int) -> int:
     with transaction(connection):
         old = fetch(connection, SQL["ended_of_cause"], (cause, most))
         connection.executemany(SQL["delete_log"], old)
+        connection.executemany(SQL["delete_notes"], old)
         connection.executemany(SQL["delete_ended"], old)
         if not fetch(connection, SQL["ended_of_cause"], (cause, 1)):
             connection.execute(SQL["delete_cause"], (cause,))
@@ -103,6 +105,18 @@ def settle_calls(
     with transaction(connection):
         connection.executemany(SQL["delete_call"], [(number,) for number in over])
         connection.executemany(SQL["retry_call"], later)
+
+
+def delete_jobs(connection: apsw.Connection, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
+    """Forget those of *jobs* that have ended, and what they wrote and said of themselves."""
+    with transaction(connection):
+        if not fetch(connection, SQL["check_term"], (term, holder)):
+            raise Deposed(f"term {term} of {holder} is over")
+        ended = fetch(connection, SQL["ended_among"], (json.dumps(jobs),))
+        connection.executemany(SQL["delete_log"], ended)
+        connection.executemany(SQL["delete_notes"], ended)
+        connection.executemany(SQL["delete_ended"], ended)
+        return [job for (job,) in ended]
 
 
 def _tidy_events(connection: apsw.Connection, now: int, most: int, event_bytes: int) -> None:

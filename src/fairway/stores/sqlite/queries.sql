@@ -587,6 +587,9 @@ SELECT id
  WHERE ended_at >= ?1 AND ended_at < ?2 AND queue IN (SELECT value FROM json_each(?3))
  LIMIT ?4
 
+-- name: ended_among
+SELECT id FROM ended WHERE id IN (SELECT value FROM json_each(?1))
+
 -- name: delete_log
 DELETE FROM log WHERE job = ?1
 

@@ -260,6 +260,10 @@ class SqliteStore:
             lambda connection: leading.forget_ended(connection, some, since, until, most)
         )
 
+    async def delete_jobs(self, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
+        some = list(jobs)
+        return await self._write(lambda connection: leading.delete_jobs(connection, term, holder, some))
+
     # --- the doorbell ----------------------------------------------------------------------------
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads. False if we can only poll."""
