@@ -59,13 +59,9 @@ def ended_between(tables: Tables, since: int, until: int) -> list[StoredJob]:
 def forget_cause(tables: Tables, cause: str, most: int) -> int:
     """Forget ended jobs of a cause, and the cause with the last of them."""
     found = [job.id for job in tables.jobs.values() if is_ended(job) and job.cause == cause]
-    gone = set(found[:most])
-    _forget(tables.log, [key for key in tables.log if key[0] in gone])
-    _forget(tables.notes, [key for key in tables.notes if key[0] in gone])
-    _forget(tables.checkpoints, [job for job in tables.checkpoints if job in gone])
     if len(found) <= most:
         tables.causes.pop(cause, None)
-    return _forget(tables.jobs, found[:most])
+    return len(delete_jobs(tables, found[:most]))
 
 
 def _old_causes(tables: Tables, now: int) -> list[str]:
