@@ -89,7 +89,7 @@ def node_on(address: str, home: Path, slots: int = SLOTS) -> Iterator[Node]:
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(slots), "--app", "bench.tasks:app"],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "FAIRWAY_HOME": str(home)},
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "FAIRWAY_HOME": str(home)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
@@ -110,7 +110,7 @@ def is_ready(node: Node, log: Path) -> bool:
         workers = node.call("GET", "/v1/workers")
     except (httpx.TransportError, RuntimeError):
         return False
-    return any("nothing" in worker.get("tasks", []) for worker in workers["workers"])
+    return any(worker["tasks"] for worker in workers["workers"])
 
 
 def free_port() -> int:
