@@ -118,6 +118,14 @@ def test_operations_are_listed_with_moves_of_queues(node: StandIn) -> None:
     assert "4 jobs left" in lines[2] and "a → b" in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("state", "of"), [("running", "more than 10000"), ("aborted", "more than 10000"), ("done", "10001")]
+)
+def test_more_than_are_counted_are_known_at_the_end(node: StandIn, state: str, of: str) -> None:
+    node.answer(f"GET {ONE}", operation(found=10_001, done=10_001, state=state))
+    assert f"10001 of {of} jobs" in node.run("operations", "show", ID).stdout
+
+
 def test_one_operation_is_shown_with_its_refusals(node: StandIn) -> None:
     refusal = {"id": "06abcdefghjkm", "code": "ended", "detail": "it has \x1b[31mended"}
     canary = {"jobs": 5, "succeeded": 2, "failed": 0, "passed": None}

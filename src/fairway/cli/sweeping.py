@@ -21,6 +21,8 @@ TELL_SECONDS = 5.0
 #: From so many jobs on a bar shows how far it is.
 BAR_FROM = 20
 UNDER_WAY = ("running", "aborting")
+#: The node counts so far; what it finds more than that is known at the end.
+MOST_COUNTED = 10_000
 
 Operation = dict[str, Any]
 #: Shows how far an operation is.
@@ -50,7 +52,8 @@ def follow(operation: Operation) -> Operation:
 
 def words(operation: Operation) -> str:
     """Write how far it is: `120 of 312 jobs, 3 refused; canary 2 of 5 succeeded`."""
-    found = "more than 10000" if operation["found"] > 10_000 and _is_open(operation) else operation["found"]
+    is_known = operation["found"] <= MOST_COUNTED or operation["state"] == "done"
+    found = operation["found"] if is_known else f"more than {MOST_COUNTED}"
     said = f"{operation['done'] + operation['refused']} of {found} jobs"
     said += f", {operation['refused']} refused" if operation["refused"] else ""
     canary = operation.get("canary")
@@ -107,13 +110,19 @@ def _bar(operation: Operation) -> Iterator[Shows]:
     text = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(clean(operation["action"]), total=operation["found"])
+        task = progress.add_task(clean(operation["action"]), total=_total(operation))
 
         def show(now: Operation) -> None:
             done = now["done"] + now["refused"]
-            progress.update(task, completed=done, total=now["found"], description=words(now))
+            progress.update(task, completed=done, total=_total(now), description=words(now))
 
         yield show
+
+
+def _total(operation: Operation) -> int | None:
+    """Return how many there are; with None the bar only shows that something goes on."""
+    found: int = operation["found"]
+    return found if found <= MOST_COUNTED else None
 
 
 def told(operation: Operation, done: str) -> tuple[str, int]:
