@@ -11,10 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 STAMP := $(VENV)/.stamp-installed
 LISTEN ?= 127.0.0.1:8899
 
-# These kill processes while others watch; side by side they would disturb each other's timing.
-SERIAL := tests/faults
+# These kill processes under load and judge how soon all goes on; side by side they would disturb each other.
+SERIAL := $(addprefix tests/faults/test_,kill_node.py cluster_short.py cluster_doorbell.py schedule_leaders.py)
 # These start real processes too, but mostly wait for each other.
-SIDE_BY_SIDE := tests/integration tests/acceptance
+SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
@@ -73,11 +73,11 @@ imports: setup types
 
 unit: setup imports
 	@echo "== tests without processes of their own, three at a time: some wait for a disk or a clock"
-	@$(BIN)/pytest -q -n 3 --session-timeout=400 tests $(addprefix --ignore=,$(SERIAL) $(SIDE_BY_SIDE))
+	@$(BIN)/pytest -q -n 3 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 processes: setup unit
-	@echo "== tests with real processes, three files at a time"
-	@$(BIN)/pytest -q -n 3 --dist loadfile --session-timeout=400 $(SIDE_BY_SIDE)
+	@echo "== tests with real processes, four files at a time"
+	@$(BIN)/pytest -q -n 4 --dist loadfile --session-timeout=600 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(SERIAL))
 	@echo "== tests with real processes, one after the other"
 	@$(BIN)/pytest -q --session-timeout=400 $(SERIAL)
 

@@ -150,7 +150,7 @@ def test_restarting_six_workers_twice_under_load_costs_nothing(tmp_path: Path) -
 @pytest.mark.timeout(360)
 def test_jobs_with_checkpoints_go_on_where_they_were(tmp_path: Path) -> None:
     with deployed(tmp_path, count=3, slots=2, grace="300ms") as fleet:
-        ended = deploy_under_load(fleet, [count(100) for _ in range(24)])
+        ended = deploy_under_load(fleet, [count(60) for _ in range(16)])
     resumed = [job["outcome"]["value"] for job in ended if job["attempt"] > 1]
     assert resumed and all(0 < first <= steps for first, steps in resumed)
 
