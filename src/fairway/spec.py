@@ -31,7 +31,6 @@ from fairway.names import (
 from fairway.store import NewJob
 from fairway.strict import compact_json, convert, strict_json
 from fairway.times import LATEST, MICRO, parse_duration, parse_time
-from fairway.warm_work import find_task
 from fairway.work import check_work
 
 __all__ = ["Backoff", "JobSpec", "new_job", "read_spec", "strict_json"]
@@ -178,10 +177,8 @@ def _contents(spec: JobSpec) -> tuple[str, str, bytes]:
         return "python", spec.task, _bounded(payload)
     if spec.args or spec.kwargs:
         raise InvalidRequest("args and kwargs belong to a task; work carries its own", field="args")
-    if spec.work is not None and (warm := find_task(spec.work)) is not None:
-        return spec.work["adapter"], warm, _bounded(compact_json({"work": spec.work}, "work"))
-    adapter = check_work(spec.work)
-    return adapter, "", _bounded(compact_json({"work": spec.work}, "work"))
+    adapter, task = check_work(spec.work)
+    return adapter, task, _bounded(compact_json({"work": spec.work}, "work"))
 
 
 def _bounded(payload: bytes) -> bytes:

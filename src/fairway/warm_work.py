@@ -19,14 +19,6 @@ OTHERS = frozenset({"command", "http", "python"})
 _adapter = re.compile(ADAPTER_PATTERN, re.ASCII)
 
 
-def find_task(work: dict[str, Any] | None) -> str | None:
-    """Return the task that the work of a warm adapter names, checked; None if it is not for one."""
-    adapter = (work or {}).get("adapter")
-    if work is None or not isinstance(adapter, str) or not is_warm(adapter):
-        return None
-    return check_rails(work) if adapter == "rails" else check_warm(work)
-
-
 def is_warm(adapter: str) -> bool:
     """Say whether this can be a warm adapter's name."""
     return adapter not in OTHERS and _adapter.fullmatch(adapter) is not None

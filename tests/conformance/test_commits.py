@@ -120,6 +120,9 @@ async def test_a_returned_job_waits_at_its_new_place_with_its_ledger(stage: Stag
     assert await stage.waiting() == [1]
     [again] = await stage.begin(1, incarnation="w2-a")
     assert (again.attempt, again.tries, again.crashes, again.losses) == (2, 1, 2, (NOW, NOW + 1))
+    await stage.commit(ends=[an_end(1, 2, "w2-a")._replace(tries=1, crashes=4)])
+    ended = await stage.get(1)
+    assert (ended.crashes, ended.losses) == (4, ()), "lost workers are counted in the crashes by then"
 
 
 async def test_the_old_attempt_of_a_returned_job_is_stale(stage: Stage) -> None:

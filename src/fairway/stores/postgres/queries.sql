@@ -282,7 +282,7 @@ WITH gone AS (
    WHERE j.id = e.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
-            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
             j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
@@ -303,7 +303,7 @@ WITH gone AS (
    WHERE j.id = g.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
-            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
             j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
@@ -324,7 +324,7 @@ WITH gone AS (
    WHERE j.id = g.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
-            j.created_at, j.attempt, g.tries, g.crashes, j.losses, j.generation, j.incarnation, j.worker,
+            j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
             j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras, g.cause
 )
 INSERT INTO fairway.ended (
@@ -340,7 +340,7 @@ WITH gone AS (
   DELETE FROM fairway.job AS j
    WHERE j.id BETWEEN $1::bigint AND $2::bigint AND j.attempt = $3::integer AND j.incarnation = $4::text AND j.state = 1
   RETURNING j.id, $5::smallint, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
-            j.created_at, j.attempt, $8::integer, $9::integer, j.losses, j.generation, j.incarnation, j.worker,
+            j.created_at, j.attempt, $8::integer, $9::integer, NULL::bytea, j.generation, j.incarnation, j.worker,
             j.started_at, $7::bigint, j.rules, j.unique_key, $6::bytea, j.payload, j.extras
 )
 INSERT INTO fairway.ended (

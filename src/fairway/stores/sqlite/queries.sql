@@ -96,13 +96,14 @@ SELECT 1
 -- name: end_jobs
 -- Copies finished jobs that have all but their id in common out of the hot table. Touches nothing if another
 -- attempt took over. One step for a whole group: a thousand steps hold and release Python's lock a thousand times.
+-- Lost workers are counted in the crashes by now.
 INSERT INTO ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries,
   crashes, losses, generation, incarnation, worker, started_at, ended_at, rules, unique_key, outcome, payload,
   extras
 )
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
-       ?8, losses, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
+       ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
        extras
   FROM live
  CROSS JOIN job ON job.id = live.id
@@ -116,7 +117,7 @@ INSERT INTO ended (
   extras, cause
 )
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
-       ?8, losses, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
+       ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
        extras, ?9
   FROM live
  CROSS JOIN job ON job.id = live.id
