@@ -401,16 +401,16 @@ async def test_the_log_of_a_job_is_shown_and_followed(api: Api, connect_worker: 
     path = f"/v1/jobs/{job['id']}/log"
     following = asyncio.create_task(read_events(api.client, path, {"follow": "true"}))
     await worker.send(
-        Logs([LogPiece(number, 1, 0, 5, "stdout", "<one>\n"), LogPiece(number, 1, 1, 6, "stderr", "two")])
+        Logs([LogPiece(number, 1, 0, 5, "stdout", "<one>\n"), LogPiece(number, 1, 1, 6, "stderr", "two\0")])
     )
     await eventually(lambda: read_text(api, path))
     await finish(worker, number, b"null")
-    assert await read_text(api, path) == "<one>\ntwo"
+    assert await read_text(api, path) == "<one>\ntwo\ufffd", "not every database keeps a NUL"
     assert await read_text(api, f"{path}?attempt=2") == ""
     events = await following
     assert [json.loads(event["data"])["text"] for event in events if event["event"] == "log"] == [
         "<one>\n",
-        "two",
+        "two\ufffd",
     ]
     assert events[-1]["event"] == "end"
 

@@ -277,6 +277,18 @@ def test_a_worker_that_comes_back_without_it_is_told_again() -> None:
     assert steers(stage.step()) == []
 
 
+def test_a_deadline_that_was_set_while_a_draining_worker_was_away_is_told() -> None:
+    stage = Stage()
+    stage.join("w", 1)
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, True))
+    stage.step()
+    stage.absorb(happened.Left("w"))
+    stage.absorb(happened.WorkerAsked("ticket", "w", None, True, None, 60.0))
+    stage.step(10.0)
+    stage.join("w", 1, draining=True)
+    assert steers(stage.step()) == [(None, None, True, 50.0)]
+
+
 def test_a_new_leader_hears_from_the_worker_itself_that_it_drains() -> None:
     stage = Stage()
     stage.join("w", draining=True)

@@ -71,6 +71,17 @@ async def test_a_command_knows_its_job(adapter: CommandAdapter) -> None:
     assert recorder.text("stdout") == f"{ids.show(1)} 1 acme/mail red\n/\n"
 
 
+async def test_a_command_does_not_get_the_worker_s_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FAIRWAY_TOKEN", "FAIRWAY_DATABASE", "FAIRWAY_WEBHOOK_SECRET", "FAIRWAY_COLOUR"):
+        monkeypatch.setenv(name, "hunter2")
+    warden = Warden()
+    warden.start()
+    script = "echo [$FAIRWAY_TOKEN] [$FAIRWAY_DATABASE] [$FAIRWAY_WEBHOOK_SECRET] [$FAIRWAY_COLOUR]"
+    recorder = await run(CommandAdapter(warden), ["sh", "-c", script], env={"FAIRWAY_TOKEN": "its own"})
+    assert recorder.text("stdout") == "[its own] [] [] [hunter2]\n"
+    await warden.close()
+
+
 async def test_the_first_step_that_fails_ends_the_job(adapter: CommandAdapter) -> None:
     steps = [["echo", "one"], ["sh", "-c", "echo why >&2; exit 3"], ["echo", "three"]]
     recorder = await check(

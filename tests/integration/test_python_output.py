@@ -193,6 +193,12 @@ async def test_a_task_that_holds_the_interpreter_is_seen_from_outside(world: Wor
     await world.recorder.until_ended(1)
 
 
+async def test_several_may_look_at_one_child_at_once(world: World) -> None:
+    await look(world, call(1, "deep_sleep", 60), "time.sleep")
+    seen = await asyncio.gather(*(world.adapter.look(1, 1) for _ in range(5)))
+    assert all(text and "time.sleep" in text and "from outside" not in text for text in seen)
+
+
 async def test_an_async_tasks_stack_is_its_chain_of_awaits(world: World) -> None:
     world.adapter.begin([call(2, "await_below", 60)])
     seen = await look(world, call(1, "await_below", 60), "in pause_below")

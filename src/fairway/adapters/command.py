@@ -256,6 +256,7 @@ class Execution:
                 cwd=work.cwd,
                 fds=fds,
                 bound=self._assignment.kill,
+                trusted=False,
                 rights=self._rights.to_request(),
             )
         finally:

@@ -79,10 +79,8 @@ def _look_up(user: str | None, group: str | None, euid: int, limits: list[tuple[
 
 
 def _environment(entry: pwd.struct_passwd) -> dict[str, str]:
-    """Return the variables that belong to a user; the worker's own token is none of his business."""
-    return {
-        "HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "FAIRWAY_TOKEN": "",
-    }  # fmt: skip
+    """Return the variables that belong to a user."""
+    return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
 
 
 def _find_user(user: str) -> pwd.struct_passwd:

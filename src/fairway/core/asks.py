@@ -281,9 +281,10 @@ def set_worker(world: World, ask: WorkerAsked, now: Moment) -> None:
         return
     for worker in found:
         _steer(world, worker, ask, now)
-    asked = {"queues": ask.queues, "slots": ask.slots, "deadline_seconds": ask.deadline_seconds}
-    detail = {"queues": ask.queues, "draining": ask.draining} | {
-        name: value for name, value in asked.items() if value is not None
+    detail = {
+        name: value
+        for name in ("queues", "draining", "slots", "deadline_seconds")
+        if (value := getattr(ask, name)) is not None
     }
     world.plan.batch.news.append(News("worker.changed", now.wall, worker=ask.name, detail=detail))
     world.plan.replies.append(Reply(ask.ticket, ask.name))
@@ -303,6 +304,7 @@ def _steer(world: World, worker: Worker, ask: WorkerAsked, now: Moment) -> None:
         worker.draining = worker.steered = ask.draining
         worker.refusing &= ask.draining
         worker.drain_until = None if ask.deadline_seconds is None else now.mono + ask.deadline_seconds
+        worker.untold = not worker.connected
     world.assign(worker, spec)
     world.plan.steers.append(
         Steer(spec.incarnation, ask.slots, ask.queues, ask.draining, ask.deadline_seconds)

@@ -49,7 +49,8 @@ def _steered(world: World, worker: Worker, event: Joined, now: Moment) -> Worker
         spec = replace(spec, slots=worker.given_slots)
     if worker.steered is None:
         worker.draining |= event.draining
-    draining = worker.steered if worker.steered != event.draining else None
+    is_news, worker.untold = worker.steered != event.draining or worker.untold, False
+    draining = worker.steered if is_news else None
     if spec != said or draining is not None:
         slots = spec.slots if spec.slots != said.slots else None
         queues = spec.queues if spec.queues != said.queues else None

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from fairway.core.world import World
 
 
+#: Jobs that are known, though in no line.
+Elsewhere = Sequence[Set[int]]
+
+
 def load(world: World, event: happened.Loaded, now: Moment) -> None:
     """Let jobs wait, or be blocked, that did so already; those that are known are passed over."""
     decided = dropped(world)  # when they were taken in, just now
     decided.update(one.job for one in world.plan.batch.unblocks)
     if event.alike:
-        elsewhere = decided.union(world.live, world.blocked, world.tree.deadlines.over)
+        elsewhere = (decided, world.live.keys(), world.blocked.keys(), world.tree.deadlines.over.keys())
         for alike in _load_groups(world, event.alike, elsewhere, now):
             for arrival in alike.arrivals():
                 _load_one(world, arrival, decided, now)
@@ -32,7 +36,9 @@ def load(world: World, event: happened.Loaded, now: Moment) -> None:
     blocked.hear(world, event.ended, now)
 
 
-def _load_groups(world: World, alike: Sequence[Alike], elsewhere: Set[int], now: Moment) -> Iterator[Alike]:
+def _load_groups(
+    world: World, alike: Sequence[Alike], elsewhere: Sequence[Set[int]], now: Moment
+) -> Iterator[Alike]:
     """Let jobs wait at one stroke: all flows that stand in one line, else each; yield what is left."""
     for groups in _by_flow(alike):
         if len(groups) > 1 and _load_alike(world, groups, elsewhere, now):
@@ -50,10 +56,12 @@ def _by_flow(alike: Sequence[Alike]) -> Iterable[Sequence[Alike]]:
     return together.values()
 
 
-def _load_alike(world: World, groups: Sequence[Alike], elsewhere: Set[int], now: Moment) -> bool:
+def _load_alike(world: World, groups: Sequence[Alike], elsewhere: Elsewhere, now: Moment) -> bool:
     """Let jobs wait at one stroke that differ in their flow only; False if each has to be looked at."""
     path = groups[0].queue
-    if world.tree.way_of(path) != path or not all(elsewhere.isdisjoint(one.jobs) for one in groups):
+    if world.tree.way_of(path) != path or not all(
+        known.isdisjoint(one.jobs) for one in groups for known in elsewhere
+    ):
         return False
     if not world.tree.put_alike(groups, now.wall):
         return False

@@ -88,7 +88,7 @@ class Worker:
 
     __slots__ = (
         "about", "attached", "connected", "drain_until", "draining", "free", "given_slots", "heard_at",
-        "joined_at", "kind", "known", "live", "refusing", "spec", "steered",
+        "joined_at", "kind", "known", "live", "refusing", "spec", "steered", "untold",
     )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
@@ -100,6 +100,7 @@ class Worker:
         self.given_slots: int | None = None  # slots a person gave it, over what it announces
         self.steered: bool | None = None  # whether it drains in a person's word, until it says so itself
         self.drain_until: float | None = None  # monotonic: then it hands back what it still runs
+        self.untold = False  # somebody let it drain, or take work again, while it was away
         self.known = False  # its kind counts in the tree
         self.connected = False
         self.draining = False

@@ -110,7 +110,7 @@ class Port:
                     happened.HandedBack(self.incarnation, attempts), len(attempts)
                 )
             case wire.Logs(pieces):
-                self._keep_log([LogLine(*piece) for piece in pieces])
+                self._keep_log([LogLine(*piece[:5], _storable(piece.text)) for piece in pieces])
             case wire.Notes(notes):
                 self._keep_notes([self._row(note) for note in notes])
             case wire.Seen(number):
@@ -177,7 +177,7 @@ class Port:
         )
 
     def _row(self, note: wire.Note) -> NoteRow:
-        text = note.text.replace("\0", "\ufffd")  # not every database keeps a NUL
+        text = _storable(note.text)
         return NoteRow(
             note.job, note.attempt, self.incarnation, note.progress, text, note.checkpoint,
             note.cpu_seconds, note.memory_bytes,
@@ -241,3 +241,8 @@ def read_spec(hello: wire.Hello) -> WorkerSpec:
         queues=tuple(hello.queues),
         async_per_slot=hello.async_per_slot,
     )
+
+
+def _storable(text: str) -> str:
+    """Return text without NUL, which not every database keeps."""
+    return text.replace("\0", "\ufffd") if "\0" in text else text

@@ -44,6 +44,9 @@ from pathlib import Path
 from typing import Any
 
 MARK = "FAIRWAY_SPAWN"
+#: What no process needs of our environment; and what apps of the operator may have, but no command of a job.
+OURS = frozenset({"FAIRWAY_WEBHOOK_SECRET"})
+SECRETS = OURS | {"FAIRWAY_TOKEN", "FAIRWAY_DATABASE"}
 MOST_BYTES = 16 * 1024 * 1024
 MOST_FDS = 64
 MOST_BELOW = 100_000
@@ -350,7 +353,9 @@ def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: i
         if request["rights"] is not None:
             _restrict(request["rights"], guardian)
         argv: list[str] = request["argv"]
-        environment = {**os.environ, **request["env"], MARK: mark}
+        hidden = OURS if request["trusted"] else SECRETS
+        inherited = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment = {**inherited, **request["env"], MARK: mark}
         if request["cwd"] is not None:
             os.chdir(request["cwd"])
         os.execvpe(argv[0], argv, environment)

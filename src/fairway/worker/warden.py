@@ -180,8 +180,11 @@ class Warden:
         fds: Mapping[int, int] | None = None,
         bound: bool = False,
         rights: Mapping[str, Any] | None = None,
+        trusted: bool = True,
     ) -> Process:
         """Start a process. *env* adds to ours; *fds* maps its descriptors to ours, which are copied.
+
+        One that is not *trusted* does not get the secrets of our environment.
 
         *rights*: the user it becomes (`uid`, `gid`, `groups`, each may be None) and its `limits`, each a
         resource's number with its soft and its hard bound.
@@ -203,6 +206,7 @@ class Warden:
             "fds": list(fds),
             "bound": bound,
             "rights": None if rights is None else dict(rights),
+            "trusted": trusted,
         }
         if len(frame := guardian.pack(request)) > guardian.MOST_BYTES:
             self._fail(process, NotSpawned(0, "the arguments and environment are over 16 MB"))

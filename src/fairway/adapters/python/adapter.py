@@ -154,7 +154,7 @@ class PythonAdapter:
         """Keep no more children warm than there are slots."""
         self._slots = slots
         for link in self._idle[slots:]:
-            link.close()
+            link.retire()
         del self._idle[slots:]
 
     # --- what links report --------------------------------------------------------------------------

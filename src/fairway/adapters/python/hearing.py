@@ -160,17 +160,17 @@ class Hearing:
     # --- where its code is ------------------------------------------------------------------------------
     async def look(self, send: Callable[[int], None], insist: Callable[[], None]) -> str | None:
         """Ask the child where an attempt is; if it does not answer, have it told by a signal."""
-        self._number += 1
-        answer = self._looks[self._number] = self._loop.create_future()
+        self._number = number = self._number + 1
+        answer = self._looks[number] = self._loop.create_future()
         try:
-            send(self._number)
+            send(number)
             async with asyncio.timeout(LOOK_SECONDS):
                 return await answer or None
         except TimeoutError:
             insist()
             dump = await self._dump.next()
         finally:
-            self._looks.pop(self._number, None)
+            self._looks.pop(number, None)
         return f"seen from outside: its interpreter does not answer\n{dump}" if dump else None
 
     def _on_seen(self, number: int, text: str) -> None:
