@@ -33,11 +33,12 @@ class Stage:
         await self.recorder.until(lambda: (job, 1) in self.recorder.results)
         return job
 
-    def begin(self, task: str, *args: Any, attempt: int = 1, **kwargs: Any) -> int:
+    def begin(self, task: str, *args: Any, attempt: int = 1, tries: int = 0, **kwargs: Any) -> int:
         """Begin a job; return its number."""
         self._job += 1
         payload = json.dumps({"work": {"adapter": "rails", "args": args, "kwargs": kwargs}}).encode()
-        self.adapter.begin([Assignment(self._job, attempt, "rails", task, payload, None, "acme/mail")])
+        assignment = Assignment(self._job, attempt, "rails", task, payload, None, "acme/mail", tries=tries)
+        self.adapter.begin([assignment])
         return self._job
 
     async def value(self, task: str, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +128,10 @@ async def test_retry_on_waits_as_it_says_and_gives_up_as_it_says(stage: Stage) -
     result, error = stage.recorder.result(first), stage.recorder.value(first)
     assert (result.kind, error["type"], error["message"]) == ("retry_after", "IOError", "no answer")
     assert 7 <= result.retry_after < 10  # Rails adds some jitter
-    third = stage.begin("Retrying", attempt=3)
+    handed_back = stage.begin("Retrying", attempt=9, tries=0)
+    await stage.recorder.until(lambda: (handed_back, 9) in stage.recorder.results)
+    assert stage.recorder.results[(handed_back, 9)].kind == "retry_after", "a deploy is no execution"
+    third = stage.begin("Retrying", attempt=3, tries=2)
     await stage.recorder.until(lambda: (third, 3) in stage.recorder.results)
     assert stage.recorder.results[(third, 3)].kind == "permanent"
 

@@ -25,7 +25,7 @@ def send_begins(
 ) -> None:
     """Send committed begins, one message a worker. Without a connection they wait for its next hello."""
     by_worker: dict[str, list[wire.Assignment]] = {}
-    for job, attempt, generation, _, _, _, rules, _, payload in begun:
+    for job, attempt, generation, tries, _, _, rules, _, payload in begun:
         live = world.live.get(job)
         if live is None or live.attempt != attempt:
             continue
@@ -34,7 +34,7 @@ def send_begins(
             rules = in_force(rules, of_queue)
         assignment = wire.Assignment(
             job, attempt, shape.adapter, shape.task, payload, rules.timeout, live.queue.path,
-            bundles.get(job, 0), generation, live.kill, rules.grace, None, shape.once,
+            bundles.get(job, 0), generation, live.kill, rules.grace, None, shape.once, tries,
         )  # fmt: skip
         if checkpoints and job in checkpoints:
             assignment = assignment._replace(checkpoint=checkpoints[job])

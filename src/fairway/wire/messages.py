@@ -61,6 +61,7 @@ class Assignment(NamedTuple):
     grace: float | None = None  # seconds between asking it to end and killing it; None: the worker's own
     checkpoint: bytes | None = None  # JSON: what an earlier attempt left to go on from
     once: bool = False  # its code, once started, is never started again: it cannot be handed back
+    tries: int = 0  # attempts that ended by error or timeout; a person's retry starts anew
 
 
 class Note(NamedTuple):

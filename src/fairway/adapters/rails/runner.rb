@@ -40,12 +40,13 @@ module Fairway
 
   # The attempt that runs: `Fairway.current`, nil outside of one.
   class Current
-    attr_reader :job_id, :attempt, :task, :queue, :generation, :checkpoint
+    attr_reader :job_id, :attempt, :task, :queue, :generation, :checkpoint, :tries
     attr_accessor :active_job, :given_up
 
     def initialize(order, wire)
       @job_id, @attempt, @task = order.values_at("job", "attempt", "task")
       @queue, @generation, @checkpoint = order.values_at("queue", "generation", "checkpoint")
+      @tries = order.fetch("tries", 0)
       @wire = wire
     end
 
@@ -192,12 +193,12 @@ module Fairway
       value
     end
 
-    # Without executions per exception ActiveJob counts all of them, as we do.
+    # Without executions per exception ActiveJob counts all of them. What was handed back was no execution.
     def self.make(constant, arguments, current)
       constant.new.tap do |job|
         job.deserialize(
           "job_id" => current.job_id, "queue_name" => current.queue, "arguments" => arguments,
-          "executions" => current.attempt - 1, "exception_executions" => nil, "priority" => nil,
+          "executions" => current.tries, "exception_executions" => nil, "priority" => nil,
           "locale" => I18n.locale.to_s, "timezone" => Time.zone&.name, "enqueued_at" => nil
         )
       end

@@ -163,6 +163,7 @@ class Run(msgspec.Struct, frozen=True):
     timeout: float | None
     generation: int
     checkpoint: Any
+    tries: int
 
 
 def write_run(name: str, assignment: Assignment) -> bytes:
@@ -178,6 +179,7 @@ def write_run(name: str, assignment: Assignment) -> bytes:
         assignment.timeout,
         assignment.generation,
         None if assignment.checkpoint is None else msgspec.json.decode(assignment.checkpoint),
+        assignment.tries,
     )
     return _encode({"run": run}) + b"\n"
 
