@@ -9,6 +9,7 @@ What a task says of itself goes to the *speaker* of its process: the child that 
 
 from __future__ import annotations
 
+import json
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -84,6 +85,8 @@ class Current:
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Say how far the work is, from 0 to 1, and what it is at. The last word counts, say it often."""
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+            raise TypeError(f"progress must be a number from 0 to 1, not {fraction!r}")
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress {fraction!r} is not between 0 and 1")
         if speaker is not None:
@@ -94,8 +97,8 @@ class Current:
     def checkpoint(self, data: Any) -> None:
         """Keep *data* (JSON, at most 64 KB) as the place from which a next attempt goes on."""
         try:
-            body = msgspec.json.encode(data)
-        except (TypeError, UnicodeEncodeError, RecursionError) as error:
+            body = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as error:  # a set, infinity, half a surrogate pair
             raise TypeError(f"a checkpoint must be JSON: {error}") from None
         if len(body) > MOST_CHECKPOINT:
             raise ValueError(

@@ -73,6 +73,8 @@ def convert(value: object, type: type[T], *, strict: bool = True) -> T:
         return msgspec.convert(value, type, strict=strict)
     except msgspec.ValidationError as error:
         raise misfit(error) from None
+    except UnicodeEncodeError:  # where text is due for something else, it is looked at as bytes
+        raise InvalidRequest("a lone surrogate is not text") from None
 
 
 def misfit(error: Exception) -> InvalidRequest:

@@ -87,10 +87,18 @@ async def test_deleted_jobs_are_gone_and_refusals_say_why(api: Api) -> None:
         await api("GET", f"/v1/jobs/{job}", status=404)
 
 
+async def test_only_what_failed_is_tried_again_unless_states_are_named(api: Api) -> None:
+    await filled(api, 3)
+    await act(api, q="queue:acme", action="cancel")
+    asked = {"q": "queue:acme", "action": "retry", "dry_run": True}
+    assert (await api("POST", ACTIONS, asked))["count"] == 0
+    assert (await api("POST", ACTIONS, asked | {"q": "queue:acme state:ended"}))["count"] == 3
+
+
 async def test_an_operation_is_aborted_while_its_canary_is_watched(api: Api) -> None:
     await filled(api, 4)
     await act(api, q="queue:acme", action="cancel")
-    begun = await api("POST", ACTIONS, {"q": "queue:acme", "action": "retry", "canary": "25%"}, 202)
+    begun = await api("POST", ACTIONS, {"q": "state:cancelled", "action": "retry", "canary": "25%"}, 202)
     path = f"/v1/operations/{begun['id']}"
     async with asyncio.timeout(SECONDS):
         while (await api("GET", path))["canary"] is None:  # noqa: ASYNC110

@@ -9,7 +9,7 @@ import pytest
 
 from fairway.core.schedules import Progress
 from fairway.desk import ScheduleView
-from fairway.masking import MASK, is_secret_header, is_secret_variable, mask_work
+from fairway.masking import MASK, is_secret_header, is_secret_variable, mask_address, mask_work
 from fairway.schedule_spec import ScheduleSpec
 from fairway.spec import new_job, read_spec
 from fairway.strict import convert
@@ -55,7 +55,8 @@ def test_work_without_secrets_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("name", "secret"),
     [("GITHUB_TOKEN", True), ("DB_PASSWORD", True), ("AWS_SECRET_ACCESS_KEY", True), ("CLIENT_SECRET", True),
-     ("TOKEN", True), ("MONKEY", False), ("KEYBOARD", False), ("TOKENS_MOST", False), ("PATH", False)],
+     ("TOKEN", True), ("PGPASSWORD", True), ("apikey", True), ("MYSQL_PWD", True), ("MONKEY", False),
+     ("KEYBOARD", False), ("PATH", False), ("COMPASS", False)],
 )  # fmt: skip
 def test_variables_are_secret_by_their_names(name: str, secret: bool) -> None:
     assert is_secret_variable(name) == secret
@@ -69,3 +70,18 @@ def test_variables_are_secret_by_their_names(name: str, secret: bool) -> None:
 )  # fmt: skip
 def test_headers_are_secret_by_their_names(name: str, secret: bool) -> None:
     assert is_secret_header(name) == secret
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ann:hunter2@db/shop", "postgresql://ann:***@db/shop"),
+        ("https://x.org/a?api_key=hunter2&page=2", "https://x.org/a?api_key=***&page=2"),
+        ("https://x.org/a?page=2&Token=hunter2#top", "https://x.org/a?page=2&Token=***#top"),
+        ("https://x.org:8080/a@b?keyboard=1", "https://x.org:8080/a@b?keyboard=1"),
+    ],
+)
+def test_addresses_are_shown_without_their_secrets(address: str, shown: str) -> None:
+    assert mask_address(address) == shown
+    assert mask_work({"adapter": "http", "url": address})["url"] == shown
+    assert mask_work({"adapter": "command", "env": {"DATABASE_URL": address}})["env"]["DATABASE_URL"] == shown

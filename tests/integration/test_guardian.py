@@ -111,24 +111,28 @@ async def test_a_stopped_process_is_told_and_goes_on(warden: Warden) -> None:
     assert isinstance(ended, Ended) and ended.code == -signal.SIGTERM
 
 
+#: A daemon by the book: a session of its own, forked twice, nothing left in its environment.
+DAEMON = "env -i setsid bash -c '({}) & exit 0'"
+
+
 async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden, tmp_path: Path) -> None:
     witness = Witness()
     path = tmp_path / "pid"
-    warden.spawn(["sh", "-c", f"sleep 1000 & echo $! > {path}; wait"], witness)
-    await eventually(lambda: path.exists() and path.read_text())
+    daemon = tmp_path / "daemon"
+    escape = DAEMON.format(f"echo $BASHPID > {daemon}; exec sleep 1000")
+    warden.spawn(["bash", "-c", f"{escape}; sleep 1000 & echo $! > {path}; wait"], witness)
+    await eventually(lambda: all(one.exists() and one.read_text() for one in (path, daemon)))
     assert warden.pid is not None
     os.kill(warden.pid, signal.SIGKILL)
     ended = await witness.until(Ended)
     assert isinstance(ended, Ended) and ended.guardian_lost
-    await eventually(lambda: is_gone(int(path.read_text())))
+    await eventually(lambda: is_gone(int(path.read_text())) and is_gone(int(daemon.read_text())))
     second = Witness()
     warden.spawn(["true"], second)
     await second.until(Ended)
 
 
 # --- all that comes of a process --------------------------------------------------------------------------
-#: A daemon by the book: a session of its own, forked twice, nothing left in its environment.
-DAEMON = "env -i setsid bash -c '({}) & exit 0'"
 
 
 def pid_in(path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fairway.adapters.lines import MOST_BYTES, MOST_LINE_BYTES
+from fairway.adapters.lines import CUT, MOST_BYTES, MOST_LINE_BYTES
 from fairway.adapters.python.adapter import PythonAdapter
 from fairway.wire.messages import Assignment
 from fairway.worker.warden import Warden
@@ -143,7 +143,7 @@ async def test_a_job_that_prints_without_end_can_be_stopped_at_any_moment(world:
 # --- bounds ---------------------------------------------------------------------------------------------
 async def test_a_line_keeps_its_first_64_kilobytes(world: World) -> None:
     await world.run(call(1, "long_line"))
-    assert world.log(1) == "y" * MOST_LINE_BYTES + "\nafter it\n"
+    assert world.log(1) == "y" * MOST_LINE_BYTES + CUT.decode() + "after it\n"
 
 
 @pytest.mark.parametrize("megabytes", [50, pytest.param(1000, marks=pytest.mark.long)])
@@ -156,7 +156,7 @@ async def test_a_job_that_prints_a_lot_keeps_a_megabyte_and_a_notice(
     before = agent.memory_info().rss
     await world.run(call(1, "flood", megabytes, how))
     assert world.recorder.result(1).kind == "ok"
-    expected = MOST_LINE_BYTES + 1 if how == "at once" else MOST_BYTES
+    expected = MOST_LINE_BYTES + len(CUT) if how == "at once" else MOST_BYTES
     assert len(world.log(1, "stdout")) in (expected, expected - 1)
     notices = world.log(1, "notice")
     assert notices == ("" if how == "at once" else "[output beyond 1 MB is dropped]\n")

@@ -76,6 +76,8 @@ async def find_result(work: Work, written: Path, last_line: str, code: int, uid:
             raise BadResult(f"{work.result.file!r} could not be read in {READ_SECONDS:g} s") from None
         return check_json(text, repr(work.result.file))
     if work.result is not None:
+        if not last_line:
+            raise BadResult("it printed no line that could be its result")
         return json_or_text(last_line)
     return read_written(written, uid) or msgspec.json.encode({"exit_code": code, "signal": None})
 

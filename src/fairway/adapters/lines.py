@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MOST_LINE_BYTES = 64 * 1024
+CUT = b" [line cut]\n"
 #: The most that is kept of an attempt's output; whoever passes it on sees to that.
 MOST_BYTES = 1024 * 1024
 
@@ -21,7 +22,9 @@ class Lines:
         first, newline, rest = chunk.partition(b"\n")
         if not newline:
             return self._keep(chunk)
-        head = b"" if self._cut else (self._line + first)[:MOST_LINE_BYTES] + newline
+        line = self._line + first
+        whole_line = line + newline if len(line) <= MOST_LINE_BYTES else line[:MOST_LINE_BYTES] + CUT
+        head = b"" if self._cut else whole_line
         whole, newline, self._line = rest.rpartition(b"\n")
         self._cut = False
         return head + whole + newline
@@ -37,5 +40,5 @@ class Lines:
         self._line += part
         if len(self._line) <= MOST_LINE_BYTES:
             return b""
-        head, self._line, self._cut = self._line[:MOST_LINE_BYTES] + b"\n", b"", True
+        head, self._line, self._cut = self._line[:MOST_LINE_BYTES] + CUT, b"", True
         return head

@@ -57,6 +57,8 @@ class JobsAction(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     canary_timeout: Duration | UnsetType = UNSET
 
 
+#: What is tried again if nobody says otherwise: not what went well, nor what somebody no longer wanted.
+FAILED = "state:failed,unknown"
 #: Which arguments belong to which actions.
 ARGUMENTS = {
     "changes": ("edit", "move"),
@@ -117,6 +119,8 @@ def read_action(asked: JobsAction, by: str) -> Action:
         raise InvalidRequest('an empty q matches every job; if you mean that, say "all": true', field="q")
     if query.terms and asked.all:
         raise InvalidRequest("all belongs to an empty q", field="all")
+    if asked.action == "retry" and all(term.field != "state" for term in query.terms):
+        return read_action(msgspec.structs.replace(asked, q=f"{asked.q} {FAILED}".strip(), all=False), by)
     return Action(asked.action, asked.q, query, by, _changes(asked), _goal(asked), _canary(asked))
 
 

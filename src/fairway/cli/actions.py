@@ -41,6 +41,7 @@ class Action(NamedTuple):
     call: Callable[[Transport, str], Any] | None = None  # None: it is done to many only
     underway: str = ""  # said instead of *done* while the node still sees to it
     arguments: Mapping[str, Any] = {}
+    usual_states: str = ""  # those that are meant if a query names none, if these are fewer
 
 
 class Refusal(NamedTuple):
@@ -104,7 +105,9 @@ PREFERRING = Action("prefer", "put in front", "scheduled,queued", _prefer)
 REQUEUEING = Action("requeue", "put at the end", "queued,running", _requeue)
 CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
 KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
-RETRYING = Action("retry", "queued again", "failed,cancelled,unknown,succeeded", _retry)
+RETRYING = Action(
+    "retry", "queued again", "failed,cancelled,unknown,succeeded", _retry, usual_states="failed,unknown"
+)
 DELETING = Action("delete", "deleted", "failed,cancelled,unknown,succeeded")
 
 
@@ -128,10 +131,11 @@ def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bo
 
 
 def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int:
-    query = f"{asked} state:{action.states}"
+    states = action.states if "state:" in asked else action.usual_states or action.states
+    query = f"{asked} state:{states}"
     count = count_matching(current().transport(), query)
     if count == 0:
-        states = " or ".join(action.states.rsplit(",", 1)).replace(",", ", ")
+        states = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
         remark(clean(f"nothing to {action.verb}: no {states} job matches {asked}"))
         return 0
     some = "many jobs" if count is None else count_of(count, "job")

@@ -37,7 +37,7 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
         _stop(world, live, ask.force, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
     elif _take_out(world, ask.job, now):
-        outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled before it began"))
+        outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled while it waited"))
         world.plan.batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
         world.counts.cancelled += 1
         _tell_job(world, "job.ended", ask.job.job, ask.job.queue, State.CANCELLED, ask.job.shape.task, now)

@@ -90,7 +90,8 @@ _changing = re.compile(
     r"""
     (?P<keep>
         # Numbers that say what went wrong.
-        (?<!\w)(?:exit(?:ed)?|status|errno|signal|HTTP|HTTP/[\d.]{1,4}|(?:error|return|response)\ code)
+        (?<!\w)(?:exit(?:ed)?|status|answered|errno|signal|HTTP|HTTP/[\d.]{1,4}
+          |(?:error|return|response)\ code)
         (?:\ with|\ code|\ status)?[\s:=]{0,3}-?\d{1,3}(?!\w|\.\d)
       | (?<!\w)step\ \d{1,5}(?!\w)
       | (?<!\w)['"]\d{3}\ [A-Za-z' -]{2,40}['"](?!\w)

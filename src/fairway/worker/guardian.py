@@ -55,6 +55,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_SECONDS = 0.25
 #: How often a sweep looks again, for what was forked meanwhile, before the process itself has to go.
 SWEEPS, SWEEP_SECONDS = 250, 0.002
+BURIALS = 5  # looks at all that runs
 #: The mark as a number: this, the guardian's pid, the number of the spawn.
 MARK_BIT, PID_SHIFT = 1 << 60, 32
 
@@ -464,42 +465,60 @@ def started_since(pid: int, since: float) -> bool:
     return fields[0] not in (b"Z", b"X") and int(fields[19]) >= int(since * os.sysconf("SC_CLK_TCK"))
 
 
-def strike(pid: int, mark: str, number: int) -> None:
+def bury(guardian: int) -> None:
+    """Kill all that is left of what a guardian that died had started: nobody else will."""
+    for _ in range(BURIALS):
+        found = [(pid, mark) for pid in all_processes() if (mark := find_mark(pid, guardian))]
+        for pid, mark in found:
+            strike(pid, mark, signal.SIGKILL, guardian)
+        if not found:
+            return
+
+
+def all_processes() -> list[int]:
+    """Return the pids of everything that runs, where that can be seen."""
+    with contextlib.suppress(OSError):
+        return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
+    return []
+
+
+def strike(pid: int, mark: str, number: int, guardian: int | None = None) -> None:
     """Signal a process that need not be our child, and no other that got its number meanwhile."""
     with contextlib.suppress(AttributeError, OSError):  # no such call: then nothing was found either
         fd = os.pidfd_open(pid)
         try:
-            if find_mark(pid) == mark:
+            if find_mark(pid, guardian) == mark:
                 signal.pidfd_send_signal(fd, number)
         finally:
             os.close(fd)
 
 
-def find_mark(pid: int) -> str | None:
-    """Return the mark a process got from the spawn it descends from, if it is one of ours."""
-    return find_worn_mark(pid) or find_written_mark(pid)
+def find_mark(pid: int, guardian: int | None = None) -> str | None:
+    """Return the mark a process got from the spawn it descends from, if it is of ours, or of *guardian*."""
+    guardian = guardian or os.getpid()
+    return find_worn_mark(pid, guardian) or find_written_mark(pid, guardian)
 
 
-def find_worn_mark(pid: int) -> str | None:
+def find_worn_mark(pid: int, guardian: int) -> str | None:
     """Look for the mark among its limits."""
     try:
         _, _, line = Path(f"/proc/{pid}/limits").read_text().partition("Max realtime timeout")
         number = int(line.split(maxsplit=1)[0])
     except (OSError, ValueError, IndexError):
         return None
-    if number & MARK_BIT and number >> PID_SHIFT == MARK_BIT >> PID_SHIFT | os.getpid():
-        return f"{os.getpid()}.{number & (1 << PID_SHIFT) - 1}"
+    if number & MARK_BIT and number >> PID_SHIFT == MARK_BIT >> PID_SHIFT | guardian:
+        return f"{guardian}.{number & (1 << PID_SHIFT) - 1}"
     return None
 
 
-def find_written_mark(pid: int) -> str | None:
+def find_written_mark(pid: int, guardian: int) -> str | None:
     """Look for the mark in its environment."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return None
     for entry in environment.split(b"\0"):
-        if entry.startswith(f"{MARK}={os.getpid()}.".encode()):
+        if entry.startswith(f"{MARK}={guardian}.".encode()):
             return entry.partition(b"=")[2].decode()
     return None
 

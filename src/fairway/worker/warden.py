@@ -318,10 +318,14 @@ class Warden:
         self._starting, self._running = {}, {}
         for process in starting:
             process.took(GUARDIAN_GONE)
-        for pid, process in running:
-            if not self._closed:  # else the guardian does it, and surely
+        if not self._closed:  # else the guardian does it, and surely
+            for pid, _ in running:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
+            # Daemons too, before anybody hears that these attempts are over and starts others.
+            if self.pid is not None:
+                guardian.bury(self.pid)
+        for _, process in running:
             process.took(Ended(-signal.SIGKILL, guardian_lost=True))
 
     def _fail(self, process: Process, why: NotSpawned) -> None:

@@ -92,6 +92,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._ending: Happening | None = None
         self._stopped_as: dict[Key, str] = {}
+        self._killed = False  # by us
         self.done = 0  # attempts that ended here
         self.heir: Link | None = None  # started to take its place
         self.heir_at = -math.inf
@@ -175,6 +176,7 @@ class Link(asyncio.Protocol):
 
     def kill(self) -> None:
         """Kill it and all it started."""
+        self._killed = True
         self.process.signal(signal.SIGKILL)
 
     def close(self) -> None:
@@ -278,7 +280,7 @@ class Link(asyncio.Protocol):
         if isinstance(self._ending, Ended | NotSpawned):
             self.guardian_lost, self.lease_over = self._ending.guardian_lost, self._ending.lease_over
         self.ended_as = name_ending(self._ending)
-        self.has_ended(was_ready, describe_ending(self._ending))
+        self.has_ended(was_ready, "so it was killed" if self._killed else describe_ending(self._ending))
         self.page.release()  # with it goes a descriptor, which must not wait for the garbage collector
 
     @property
