@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import msgspec
 
 from fairway import ids
+from fairway.errors import InvalidRequest
+from fairway.notes import MOST_TEXT, check_checkpoint
 from fairway.wire.messages import Assignment
 
 
@@ -90,7 +92,7 @@ class Current:
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress {fraction!r} is not between 0 and 1")
         if speaker is not None:
-            text = str(note)[:MOST_NOTE]
+            text = str(note)[:MOST_TEXT]
             text = text if text.isascii() else text.encode(errors="replace").decode()
             speaker.progress(self._assignment[:2], float(fraction), text)
 
@@ -100,11 +102,10 @@ class Current:
             body = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:  # a set, infinity, half a surrogate pair
             raise TypeError(f"a checkpoint must be JSON: {error}") from None
-        if len(body) > MOST_CHECKPOINT:
-            raise ValueError(
-                f"a checkpoint of {len(body)} bytes is too large, the most is {MOST_CHECKPOINT};"
-                " keep the data elsewhere and checkpoint where it is"
-            )
+        try:
+            check_checkpoint(body)
+        except InvalidRequest as error:
+            raise ValueError(error.detail) from None
         if speaker is not None:
             speaker.checkpoint(self._assignment[:2], body)
 
@@ -127,9 +128,6 @@ def current() -> Current:
         _alone = Current(_alone)
     return _alone
 
-
-MOST_NOTE = 1000
-MOST_CHECKPOINT = 64 * 1024
 
 #: Who passes on what attempts of this process say of themselves; None: nobody listens.
 speaker: Speaker | None = None

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairway.core.lifecycle import State
+from fairway.notes import MOST_ATTEMPTS
 from fairway.shapes import AttemptShape, Noted, Progress, Usage
 from fairway.store import StoredJob, StoredNote
 from fairway.times import LATEST, MICRO, show_time
-
-MOST_ATTEMPTS = 100
 
 
 def noted_view(job: StoredJob, note: StoredNote | None) -> Noted:

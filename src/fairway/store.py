@@ -394,6 +394,7 @@ class Store(Protocol):
         One takes effect only if its attempt is the job's last one and is, or was, of that incarnation: that
         of an attempt that has just ended still does, that of one before another attempt, or before a
         person's retry, changes nothing. A new checkpoint takes the place of those of earlier attempts.
+        Notes of attempts that are MOST_ATTEMPTS before it go, but for a checkpoint that still counts.
         """
 
     async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:

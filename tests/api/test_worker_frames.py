@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.api.frames import BadFrame, encoder_for, read_frame
+from fairway.errors import CallerError
 from fairway.wire.messages import (
     Beat,
     FromWorker,
@@ -81,19 +82,32 @@ def test_bytes_are_base64_in_json() -> None:
         Results([Result(1, 1, "retry_after", b"1", 0, -5)]),
         Results([Result(1, 1, "retry_after", b"1", 0, 1e300)]), HandBack([Held(2**63, 1)]),
         Logs([LogPiece(1, 1, -1, 0, "stdout", "")]), Logs([LogPiece(1, 1, 0, -1, "stdout", "")]),
-        Notes([Note(1, 0, 0.5)]), Notes([Note(-1, 1)]), Notes([Note(1, 1, 2.0)]), Notes([Note(1, 1, -0.1)]),
-        Notes([Note(1, 1, float("nan"))]), Notes([Note(1, 1, float("inf"))]),
-        Notes([Note(1, 1, 0.5, "x" * 1001)]),
-        Notes([Note(1, 1, checkpoint=b'"' + b"x" * 65_536 + b'"')]), Notes([Note(1, 1, checkpoint=b"")]),
-        Notes([Note(1, 1, checkpoint=b"{")]), Notes([Note(1, 1, cpu_seconds=-1.0)]),
-        Notes([Note(1, 1, cpu_seconds=float("nan"))]), Notes([Note(1, 1, memory_bytes=-1)]),
-        Notes([Note(1, 1, memory_bytes=2**63)]), Notes([Note(7, 1, 0.5), Note(8, 1, 2.0)]),
         Logs([LogPiece(1, 1, 0, 2**62, "stdout", "")]), Logs([LogPiece(1, 1, 0, 0, "nowhere", "")]),
     ],
 )  # fmt: skip
 def test_what_no_honest_worker_sends_is_refused(message: FromWorker) -> None:
     with pytest.raises(BadFrame):
         read_frame(msgspec.msgpack.encode(message))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Note(1, 0, 0.5), Note(-1, 1), Note(1, 1, 2.0), Note(1, 1, -0.1), Note(1, 1, float("nan")),
+        Note(1, 1, float("inf")), Note(1, 1, 0.5, "x" * 1001), Note(1, 1, cpu_seconds=-1.0),
+        Note(1, 1, cpu_seconds=float("nan")), Note(1, 1, memory_bytes=-1), Note(1, 1, memory_bytes=2**63),
+        Note(1, 1, checkpoint=b'"' + b"x" * 65_536 + b'"'), Note(1, 1, checkpoint=b""),
+        Note(1, 1, checkpoint=b"{"), Note(1, 1, checkpoint=b"1e999"), Note(1, 1, checkpoint=b"NaN"),
+        Note(1, 1, checkpoint=b'"\xff"'), Note(1, 1, checkpoint=b'"\\ud800"'),
+        Note(1, 1, checkpoint=b"[" * 65 + b"]" * 65), Note(1, 1, checkpoint=b"[" * 9999),
+    ],
+)  # fmt: skip
+def test_a_bad_note_is_left_out_and_the_rest_of_its_frame_passes(bad: Note) -> None:
+    dropped: list[CallerError] = []
+    before, behind = Note(7, 1, 0.5), Note(8, 1, checkpoint=b"[1]")
+    frame = msgspec.msgpack.encode(Notes([before, bad, behind]))
+    assert read_frame(frame, dropped.append) == Notes([before, behind])
+    assert len(dropped) == 1 and dropped[0].detail
 
 
 def test_another_version_of_the_protocol_has_a_code_of_its_own() -> None:

@@ -122,6 +122,23 @@ async def test_notes_of_attempts_come_a_bounded_number_at_a_time(stage: Stage) -
     assert await store.attempt_notes(2) == []
 
 
+async def test_of_many_attempts_the_last_hundred_stay_and_the_checkpoint_that_counts(stage: Stage) -> None:
+    store = (await running(stage)).store
+    await store.save_notes([note(checkpoint=b"1")], NOW)
+    for attempt in range(2, 104):
+        await stage.commit(returns=[Return(1, attempt - 1, "w1-a", NOW, NOW, 1, 0, (), b"{}")])
+        await stage.begin(1)
+        await store.save_notes([note(attempt, progress=0.5)], NOW)
+    kept = [one.attempt for one in await store.attempt_notes(1, most=1000)]
+    assert kept == [*range(103, 3, -1), 1]
+    assert await store.checkpoints([1]) == {1: b"1"}
+    await store.save_notes([note(103, checkpoint=b"2")], NOW)
+    await store.save_notes([note(103, progress=0.6)], NOW)
+    kept = [one.attempt for one in await store.attempt_notes(1, most=1000)]
+    assert kept == [*range(103, 3, -1)]
+    assert await store.checkpoints([1]) == {1: b"2"}
+
+
 @pytest.mark.parametrize("by", ["time", "queue"])
 async def test_notes_go_with_their_job(stage: Stage, by: str) -> None:
     store = stage.store

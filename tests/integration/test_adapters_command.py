@@ -340,13 +340,15 @@ async def test_an_attempt_gets_the_checkpoint_of_an_earlier_one(adapter: Command
 @pytest.mark.parametrize(
     "line",
     ["nonsense", "[]", '{"progress": 2}', '{"progress": "half"}', '{"progress": NaN}', '{"text": 5}',
-     '{"checkpoint": "' + "x" * 70_000 + '"}', "x" * 200_000],
-    ids=lambda line: line[:30],
+     '{"checkpoint": "' + "x" * 70_000 + '"}', "x" * 200_000, '{"checkpoint": 1e999}', '{"checkpoint": NaN}',
+     '{"checkpoint": "\udcff"}', '{"checkpoint": "\\ud800"}', '{"checkpoint": ' + "[" * 65 + "]" * 65 + "}"],
+    ids=lambda line: ascii(line[:30]),
 )  # fmt: skip
 async def test_notes_that_are_none_are_complained_of_once(
     adapter: CommandAdapter, tmp_path: Path, line: str
 ) -> None:
-    (tmp_path / "lines").write_text(f"{line}\n{line}\n" + '{"progress": 0.5}\n')
+    text = f"{line}\n{line}\n" + '{"progress": 0.5}\n'
+    (tmp_path / "lines").write_bytes(text.encode(errors="surrogateescape"))
     recorder = await run(adapter, ["bash", "-c", f"cat {tmp_path}/lines >&$FAIRWAY_NOTES"])
     assert recorder.result(1).kind == "ok"
     assert [note.progress for note in said_by(recorder)] == [0.5]

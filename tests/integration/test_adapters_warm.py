@@ -178,7 +178,7 @@ async def test_a_checkpoint_that_is_too_large_is_not_kept_and_the_log_says_so(wa
     said = json.dumps(checkpoint) + "\n" + json.dumps({"result": {**name, "ok": True}})
     recorder = await run(scripted(warden, READY, said), call(1, "add"))
     assert recorder.result(1).kind == "ok" and recorder.notes == []
-    assert "checkpoint was not kept: 70002 bytes" in recorder.text("notice")
+    assert "checkpoint was not kept: a checkpoint of 70002 bytes" in recorder.text("notice")
 
 
 async def test_each_job_has_its_own_output(warden: Warden) -> None:

@@ -261,6 +261,18 @@ async def test_a_refused_agent_tries_again(agent: Agent, node: Node) -> None:
     assert len(refusing.of(Hello)) == len(port.of(Hello)) == 1
 
 
+async def test_refusals_that_follow_each_welcome_come_to_be_warned_of(
+    agent: Agent, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "fairway")
+    for _ in range(4):
+        port = await node.open()
+        port.say(Refusal("bad_frame", "no such note"))
+    await node.open()
+    said = [record.levelname for record in caplog.records if "no such note" in record.getMessage()]
+    assert said == ["INFO", "INFO", "INFO", "WARNING"]
+
+
 @pytest.mark.parametrize("when", ["connecting", "receiving"])
 async def test_an_unforeseen_error_ends_a_connection_and_not_the_worker(
     agent: Agent, node: Node, caplog: pytest.LogCaptureFixture, when: str

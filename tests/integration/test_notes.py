@@ -11,6 +11,7 @@ import pytest
 
 from fairway.adapters.command import CommandAdapter
 from fairway.wire.messages import Note, Result
+from fairway.worker import outbox as outboxes
 from fairway.worker.outbox import MOST_UNACKNOWLEDGED, Outbox
 from fairway.worker.warden import Warden
 from tests.integration.test_adapters_python import World
@@ -208,3 +209,28 @@ async def test_what_is_remembered_is_bounded() -> None:
     outbox.start_again()
     again = [note.job for message in outbox.take() for note in message.notes]  # type: ignore[union-attr]
     assert again == list(range(10, MOST_UNACKNOWLEDGED + 10))
+
+
+async def test_checkpoints_are_bounded_in_bytes_and_the_oldest_give_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outboxes, "MOST_CHECKPOINT_BYTES", 100)
+    outbox = Outbox()
+    outbox.add_notes([Note(job, 1, 0.1, checkpoint=b"x" * 40) for job in (1, 2)])
+    outbox.add_notes([Note(1, 1, checkpoint=b"y" * 40)])  # in place of its first: now the newest
+    outbox.add_notes([Note(3, 1, checkpoint=b"z" * 40)])
+    kept = [
+        Note(1, 1, 0.1, checkpoint=b"y" * 40),
+        Note(2, 1, 0.1),
+        Note(3, 1, checkpoint=b"z" * 40),
+    ]
+    [first] = outbox.take()
+    assert first.notes == kept  # type: ignore[union-attr]
+    outbox.start_again()
+    [again] = outbox.take()
+    assert again.notes == kept  # type: ignore[union-attr]
+    outbox.acknowledge([(1, 1), (2, 1), (3, 1)])
+    outbox.add_notes([Note(job, 1, checkpoint=b"x" * 50) for job in (4, 5)])  # there is room again
+    outbox.start_again()
+    [anew] = outbox.take()
+    assert [len(note.checkpoint or b"") for note in anew.notes] == [50, 50]  # type: ignore[union-attr]

@@ -30,9 +30,11 @@ class SlowStore(MemoryStore):
         self.ready = asyncio.Event()
         self.written: list[list[NoteRow]] = []
         self.failures = 0
+        self.seconds = 0.0
 
     async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
         await self.ready.wait()
+        await asyncio.sleep(self.seconds)
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("busy")
@@ -85,6 +87,42 @@ async def test_whoever_flushes_waits_for_a_batch_that_is_under_way_as_well() -> 
 
 
 @in_virtual_time
+async def test_what_comes_during_a_flush_does_not_prolong_it() -> None:
+    store = SlowStore()
+    book, _ = open_book(store)
+    book.keep([NoteRow(1, 1, "w", 0.1)])
+    writing = asyncio.create_task(book.write_forever())
+    await asyncio.sleep(1)
+    book.keep([NoteRow(2, 1, "w", 0.2)])  # behind the batch under way
+    store.seconds = 0.2
+    store.ready.set()
+    stream = asyncio.create_task(checkpoint_for_ever(book))
+    await asyncio.wait_for(book.flush(), 60)
+    assert 1 <= len(store.written) <= 3 and NoteRow(2, 1, "w", 0.2) in store.written[1]
+    stream.cancel()
+    writing.cancel()
+
+
+async def checkpoint_for_ever(book: Notebook) -> None:
+    """Leave checkpoints so fast that there always is another batch to write."""
+    while True:
+        book.keep([NoteRow(3, 1, "w", checkpoint=b"1")])
+        await asyncio.sleep(0.05)
+
+
+@in_virtual_time
+async def test_nobody_waits_for_ever_for_a_store_that_does_not_answer() -> None:
+    store = SlowStore()
+    book, _ = open_book(store)
+    book.keep([NoteRow(1, 1, "w", 0.1)])
+    await asyncio.wait_for(book.flush(), 60)
+    assert store.written == []
+    store.ready.set()
+    await book.flush()  # the batch went on
+    assert store.written == [[NoteRow(1, 1, "w", 0.1)]]
+
+
+@in_virtual_time
 async def test_a_store_that_fails_for_a_moment_gets_them_again_then_they_are_dropped_and_counted() -> None:
     store = SlowStore()
     store.ready.set()
@@ -130,12 +168,14 @@ def resumed(hand: Hand) -> dict[tuple[int, int], bytes | None]:
 
 
 class Once(HeldStore):
-    """Counts how often checkpoints are read."""
+    """Remembers whose checkpoints are read."""
 
-    reads = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, bytes]:
-        self.reads += 1
+        self.asked += jobs
         return await super().checkpoints(jobs)
 
 
@@ -148,12 +188,14 @@ async def test_a_first_attempt_costs_no_look_and_the_next_goes_on_from_the_check
         hand = await Hand(shell.leader.open_port()).hello()
         await shell.submit(new_job(1), new_job(2))
         await until(lambda: len(hand.begun()) == 2)
-        assert store.reads == 0 and set(resumed(hand).values()) == {None}
+        assert store.asked == [] and set(resumed(hand).values()) == {None}
         await note(hand, 1, progress=0.4, checkpoint=b'{"row":4}')
         await hand.report(1, kind="error", body=b"{}")  # the note is not even written when this comes
+        await shell.submit(new_job(3))
         await hand.report(2, kind="error", body=b"{}")
         await until(lambda: (1, 2) in resumed(hand) and (2, 2) in resumed(hand))
         assert (resumed(hand)[1, 2], resumed(hand)[2, 2]) == (b'{"row":4}', None)
+        assert sorted(store.asked) == [1, 2]  # not 3, which came beside them
 
 
 @in_virtual_time

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fairway.errors import InvalidRequest
+from fairway.notes import MOST_CHECKPOINT_BYTES, MOST_TEXT, check_checkpoint
 from fairway.wire.messages import Note
 
 #: The program's descriptor.
 PLACE = 3
-MOST_CHECKPOINT_BYTES = 64 * 1024
 MOST_LINE_BYTES = MOST_CHECKPOINT_BYTES + 4096
-MOST_TEXT = 1000
 READ_BYTES = 64 * 1024
 MOST_LEFT_BYTES = 1024 * 1024
 #: Much at once is followed by a pause: a megabyte a second is the most that is read.
@@ -121,7 +121,7 @@ class Notes:
             return
         try:
             self._noted([self._read_note(line)])
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, InvalidRequest) as error:
             self._object(f"a note was not understood: {str(error)[:200]}")
 
     def _read_note(self, line: bytes) -> Note:
@@ -129,8 +129,8 @@ class Notes:
         if said.progress is not None and not 0 <= said.progress <= 1:
             raise ValueError(f"progress {said.progress} is not between 0 and 1")
         checkpoint = None if isinstance(said.checkpoint, msgspec.UnsetType) else bytes(said.checkpoint)
-        if checkpoint is not None and len(checkpoint) > MOST_CHECKPOINT_BYTES:
-            raise ValueError("a checkpoint is over 64 KB; store it elsewhere and note where")
+        if checkpoint is not None:
+            check_checkpoint(checkpoint)  # it was only cut out, not read
         return Note(*self._key, said.progress, said.text[:MOST_TEXT], checkpoint)
 
     def _object(self, what: str) -> None:

@@ -66,7 +66,7 @@ class Api:
         routes = [
             *_routes(operations(self.tally, prefix), desk, ids, self.streams),
             Route(worker_socket.PATH, _NeedsUpgrade()),
-            WebSocketRoute(worker_socket.PATH, worker_socket.WorkerSocket(desk)),
+            WebSocketRoute(worker_socket.PATH, worker_socket.WorkerSocket(desk, self.tally)),
         ]
         router = Router(routes, redirect_slashes=False, default=_not_found)
         self._app = Guard(router.app, self.tally, token, hosts)

@@ -14,6 +14,7 @@ import msgspec
 
 from fairway.errors import CallerError, InvalidRequest
 from fairway.names import check_globs, check_task, check_text, check_worker
+from fairway.notes import MOST_TEXT, check_checkpoint
 from fairway.strict import compact_json, misfit
 from fairway.times import LATEST, LONGEST_SECONDS
 from fairway.wire.messages import (
@@ -23,6 +24,7 @@ from fairway.wire.messages import (
     HandBack,
     Hello,
     Logs,
+    Note,
     Notes,
     Results,
     ToWorker,
@@ -35,8 +37,6 @@ MOST_ASYNC = 1_000_000
 MOST_TASKS = 10_000
 MOST_NAMES = 200
 MOST_FACTS = 64 * 1024
-MOST_CHECKPOINT = 64 * 1024
-MOST_NOTE = 1000
 KINDS = frozenset({"ok", "error", "permanent", "retry_after", "timeout", "cancelled", "crashed", "stopped"})
 
 STREAMS = frozenset({"stdout", "stderr", "notice"})
@@ -48,10 +48,16 @@ class BadFrame(CallerError):
     code = "bad_frame"
 
 
-def read_frame(frame: bytes | str) -> FromWorker:
-    """Decode and check a frame: msgpack if binary, JSON if text."""
+def read_frame(frame: bytes | str, drop: Callable[[CallerError], None] = lambda error: None) -> FromWorker:
+    """Decode and check a frame: msgpack if binary, JSON if text. *drop* hears of notes that were left out.
+
+    What an attempt says of itself is its code's word, and a worker says it again after every hello: were
+    the frame refused for it, one job could keep a worker off for as long as it runs.
+    """
     try:
         message: FromWorker = _from_text(frame) if isinstance(frame, str) else _from_binary(frame)
+        if isinstance(message, Notes):
+            return Notes([note for note in message.notes if _is_good(note, drop)])
         check_message(message)
     except msgspec.ValidationError as error:
         raise BadFrame(str(misfit(error).detail)) from None
@@ -136,12 +142,12 @@ def _check_results(results: Iterable[Any]) -> None:
             _check_json(result.body)
 
 
-def _check_json(body: bytes, what: str = "the body of a result") -> None:
+def _check_json(body: bytes) -> None:
     """It will be passed on as it is, so it must be whole."""
     try:
         msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        raise BadFrame(f"{what} is not JSON") from None
+        raise BadFrame("the body of a result is not JSON") from None
 
 
 def _check_logs(logs: Logs) -> None:
@@ -153,25 +159,27 @@ def _check_logs(logs: Logs) -> None:
             raise BadFrame("the stream of a log piece is stdout, stderr or notice")
 
 
-def _check_notes(notes: Notes) -> None:
-    for note in notes.notes:
-        _check_attempt(note.job, note.attempt)
-        if note.progress is not None and not 0 <= note.progress <= 1:
-            raise BadFrame("progress must be between 0 and 1", field="progress")
-        if len(note.text) > MOST_NOTE:
-            raise BadFrame(f"the text of a note has more than {MOST_NOTE} characters", field="text")
-        if note.cpu_seconds is not None and not 0 <= note.cpu_seconds < math.inf:
-            raise BadFrame("cpu_seconds must be finite and not negative", field="cpu_seconds")
-        if note.memory_bytes is not None:
-            _check_range(note.memory_bytes, 0, MOST_JOB, "memory_bytes")
-        if note.checkpoint is not None:
-            _check_checkpoint(note.checkpoint)
+def _is_good(note: Note, drop: Callable[[CallerError], None]) -> bool:
+    try:
+        _check_note(note)
+    except CallerError as error:
+        drop(error)
+        return False
+    return True
 
 
-def _check_checkpoint(checkpoint: bytes) -> None:
-    if len(checkpoint) > MOST_CHECKPOINT:
-        raise BadFrame(f"a checkpoint is larger than {MOST_CHECKPOINT} bytes", field="checkpoint")
-    _check_json(checkpoint, "a checkpoint")
+def _check_note(note: Note) -> None:
+    _check_attempt(note.job, note.attempt)
+    if note.progress is not None and not 0 <= note.progress <= 1:
+        raise BadFrame("progress must be between 0 and 1", field="progress")
+    if len(note.text) > MOST_TEXT:
+        raise BadFrame(f"the text of a note has more than {MOST_TEXT} characters", field="text")
+    if note.cpu_seconds is not None and not 0 <= note.cpu_seconds < math.inf:
+        raise BadFrame("cpu_seconds must be finite and not negative", field="cpu_seconds")
+    if note.memory_bytes is not None:
+        _check_range(note.memory_bytes, 0, MOST_JOB, "memory_bytes")
+    if note.checkpoint is not None:
+        check_checkpoint(note.checkpoint)
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
@@ -203,7 +211,6 @@ _checks: dict[type, Callable[[Any], None]] = {
     Results: _check_results_frame,
     HandBack: _check_hand_back,
     Logs: _check_logs,
-    Notes: _check_notes,
 }
 _from_binary = msgspec.msgpack.Decoder(FromWorker).decode
 _from_text = msgspec.json.Decoder(FromWorker).decode

@@ -20,6 +20,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.bad_notes = 0
 
     def count(self, method: str, route: str | None, status: int) -> None:
         """Count one answered request."""
@@ -28,7 +29,8 @@ class Tally:
 
     def numbers(self) -> dict[str, int]:
         """Return the counts under their names and labels."""
-        return {
+        numbers = {"worker_notes_refused_total": self.bad_notes} if self.bad_notes else {}
+        return numbers | {
             f'http_requests_total{{method="{method}",route="{route}",code="{status}"}}': count
             for (method, route, status), count in self.requests.items()
         }

@@ -3,7 +3,8 @@
 1. The first frame must be a hello, within ten seconds; its kind (binary or text) sets the language.
 2. From then on one task reads and one writes; when either ends, so does the other. On a node that does not
    lead, frames pass to the leader's node and back as they are.
-3. Whatever the worker does wrong is answered with a refusal that has a code, then the connection closes.
+3. Whatever the worker does wrong is answered with a refusal that has a code, then the connection closes. But
+   what its jobs' code says wrongly of itself is only left out, counted, and logged once a connection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from fairway.api.answers import Receive, Scope, Send
 from fairway.api.frames import BadFrame, encoder_for, read_frame
+from fairway.api.tally import Tally
 from fairway.desk import RELAYED, Desk, Tunnel, WorkerPort
 from fairway.errors import CallerError, WorldError
 from fairway.wire.messages import Hello, Refusal, ToWorker
@@ -34,14 +36,14 @@ Encode = Callable[[ToWorker], bytes | str]
 class WorkerSocket:
     """The endpoint workers connect to."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, tally: Tally) -> None:
+        self._desk, self._tally = desk, tally
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["fairway.route"] = PATH
         await receive()  # the connect message
         await send({"type": "websocket.accept"})
-        connection = Connection(receive, send)
+        connection = Connection(receive, send, self._tally)
         try:
             await self._serve(connection, _relayed in dict(scope["headers"]))
         except Left:
@@ -70,8 +72,10 @@ class Left(Exception):
 class Connection:
     """Our end of one worker's WebSocket."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
+    def __init__(self, receive: Receive, send: Send, tally: Tally) -> None:
+        self._receive, self._send, self._tally = receive, send, tally
+        self._worker = ""
+        self._has_complained = False
         self._encode: Encode = encoder_for(b"")
         self._first: bytes | str = b""
 
@@ -86,6 +90,7 @@ class Connection:
         message = read_frame(frame)
         if not isinstance(message, Hello):
             raise BadFrame("the first frame must be a hello", code="hello_first")
+        self._worker = message.name
         return message
 
     async def relay(self, port: WorkerPort) -> None:
@@ -110,10 +115,16 @@ class Connection:
 
     async def _read(self, port: WorkerPort) -> None:
         while True:
-            message = read_frame(await self._next())
+            message = read_frame(await self._next(), self._drop_note)
             if isinstance(message, Hello):
                 raise BadFrame("only the first frame may be a hello")
             await port.receive(message)
+
+    def _drop_note(self, error: CallerError) -> None:
+        self._tally.bad_notes += 1
+        if not self._has_complained:
+            self._has_complained = True
+            log.warning("a worker's note is left out", extra={"worker": self._worker, "why": error.detail})
 
     async def _write(self, port: WorkerPort) -> None:
         last: ToWorker | None = None

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from fairway.clock import wall
 from fairway.errors import WorldError
+from fairway.notes import merge
 from fairway.store import NoteRow, Store
 
 log = logging.getLogger("fairway.notebook")
@@ -22,6 +23,8 @@ log = logging.getLogger("fairway.notebook")
 MOST_NOTES = 50_000
 MOST_CHECKPOINT_BYTES = 32 * 1024 * 1024
 PAUSE_SECONDS = 0.1
+#: How long others wait for notes; then they go on with what the store has.
+FLUSH_SECONDS = 5.0
 TRIES = 3
 
 Key = tuple[int, int, str]
@@ -36,6 +39,7 @@ class Notebook:
         self._bytes = 0
         self._filled, self._urgent = asyncio.Event(), asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
+        self._batches = self._written = 0
         self.dropped = 0
 
     def keep(self, notes: Iterable[NoteRow]) -> None:
@@ -63,12 +67,25 @@ class Notebook:
             await self.flush()
 
     async def flush(self) -> None:
-        """Return when all that was taken in before is written."""
-        while self._writing is not None:  # somebody else's batch
-            await asyncio.shield(self._writing)
-        if self._notes:
+        """Return when all that was taken in before is written or given up, or the store takes too long.
+
+        Waits for the batch under way and the one behind it, not for what comes meanwhile: under a steady
+        stream of notes there is always another batch, and the engine's step waits here.
+        """
+        last = self._batches + bool(self._notes)
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while self._written < last:
+                    await self._write_one()
+        except TimeoutError:
+            log.warning("notes are late: the store takes long", extra={"seconds": FLUSH_SECONDS})
+
+    async def _write_one(self) -> None:
+        """Wait for the batch under way, which may be another's; begin one if there is none."""
+        if self._writing is None:
+            self._batches += 1
             self._writing = asyncio.create_task(self._write())
-            await asyncio.shield(self._writing)
+        await asyncio.shield(self._writing)
 
     async def _write(self) -> None:
         notes = list(self._notes.values())
@@ -79,6 +96,7 @@ class Notebook:
             await self._try_to_save(notes)
         finally:
             self._writing = None
+            self._written += 1
 
     async def _try_to_save(self, notes: Sequence[NoteRow]) -> None:
         for attempt in range(1, TRIES + 1):
@@ -93,17 +111,6 @@ class Notebook:
             else:
                 self._kept(notes)
                 return
-
-
-def merge(older: NoteRow, newer: NoteRow) -> NoteRow:
-    """Return what both say; where both say something, the newer one's word."""
-    if newer.progress is None:
-        newer = newer._replace(progress=older.progress, text=older.text)
-    return newer._replace(
-        checkpoint=older.checkpoint if newer.checkpoint is None else newer.checkpoint,
-        cpu_seconds=older.cpu_seconds if newer.cpu_seconds is None else newer.cpu_seconds,
-        memory_bytes=older.memory_bytes if newer.memory_bytes is None else newer.memory_bytes,
-    )
 
 
 def _size(note: NoteRow) -> int:

@@ -69,6 +69,8 @@ log = logging.getLogger(__name__)
 
 REMEMBERED = 50_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+#: A connection that held so long was a good one, however it ended.
+GOOD_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.7
 LOOK_SECONDS = 5.0
@@ -104,6 +106,7 @@ class Agent:
         self.identity, self.capacity, self.warden = identity, capacity, warden
         self.tasks: list[Task] = []
         self.connected = asyncio.Event()
+        self._connected_at = 0.0
         self._adapters = {adapter.name: adapter for adapter in adapters}
         self._connect = connect
         self._learn = learn  # told where else the cluster can be reached
@@ -158,16 +161,22 @@ class Agent:
                 pause = FIRST_PAUSE
             except* Exception as group:
                 error = first_of(group)
-                # A refusal may come after the welcome, and again each time: its pauses must grow.
-                if self.connected.is_set() and not isinstance(error, Refused):
-                    pause = FIRST_PAUSE
-                failures = 1 if self.connected.is_set() else failures + 1
+                if self._was_good(error):
+                    pause, failures = FIRST_PAUSE, 0
+                failures += 1
                 if not self._closing:
                     tell_why(error, failures)
             self.connected.clear()
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _was_good(self, error: BaseException) -> bool:
+        """Whether the connection that ended was one; a refusal may come after each welcome, and is none."""
+        if not self.connected.is_set():
+            return False
+        held = asyncio.get_running_loop().time() - self._connected_at
+        return not isinstance(error, Refused) or held >= GOOD_SECONDS
 
     # --- 2. one connection ------------------------------------------------------------------------------
     async def _serve(self, transport: Transport) -> None:
@@ -177,6 +186,7 @@ class Agent:
                 first = await transport.receive()
             self._be_welcomed(first)
             self._transport = transport
+            self._connected_at = asyncio.get_running_loop().time()
             self.connected.set()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_receiving(transport))

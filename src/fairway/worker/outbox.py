@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from fairway.notes import merge
 from fairway.wire.messages import (
     FromWorker,
     HandBack,
@@ -27,6 +28,7 @@ from fairway.wire.messages import (
 Key = tuple[int, int]
 MOST_UNACKNOWLEDGED = 50_000
 MOST_LOG_BYTES = 8 * 1024 * 1024
+MOST_CHECKPOINT_BYTES = 32 * 1024 * 1024
 #: Bounds of one message, well below the frame's own.
 MOST_RESULTS = 5_000
 MOST_RESULT_BYTES = 4 * 1024 * 1024
@@ -46,6 +48,8 @@ class Outbox:
         self._new_hand_backs: list[Held] = []
         self._notes: dict[Key, Note] = {}  # the newest of each attempt, to be sent
         self._noted: dict[Key, Note] = {}  # what was sent; a new connection hears it again
+        self._checkpoints: dict[Key, int] = {}  # their sizes in `_noted`, the oldest first
+        self._checkpoint_bytes = 0
         self._logs: deque[LogPiece] = deque()
         self._log_bytes = 0
         self._seen: deque[Seen] = deque(maxlen=MOST_SEEN)
@@ -79,14 +83,35 @@ class Outbox:
         self.wake.set()
 
     def add_notes(self, notes: Iterable[Note]) -> None:
-        """Tell what attempts say of themselves; of each only the newest is kept until it is sent."""
+        """Tell what attempts say of themselves; of each only the newest is kept until it is sent.
+
+        When there is too much, the oldest gives way: what was said at all, and checkpoints by their size.
+        """
         for note in notes:
+            key = note[:2]
             for known in (self._notes, self._noted):
-                before = known.get(note[:2])
-                known[note[:2]] = note if before is None else merge(before, note)
+                before = known.get(key)
+                known[key] = note if before is None else merge(before, note)
+            if note.checkpoint is not None:
+                self._count_checkpoint(key, len(note.checkpoint))
         while len(self._noted) > MOST_UNACKNOWLEDGED:
-            del self._noted[next(iter(self._noted))]
+            self._forget_note(next(iter(self._noted)))
         self.wake.set()
+
+    def _count_checkpoint(self, key: Key, size: int) -> None:
+        """The newest stands last; those that do not fit any more are forgotten, whether sent or not."""
+        self._checkpoint_bytes += size - self._checkpoints.pop(key, 0)
+        self._checkpoints[key] = size
+        while self._checkpoint_bytes > MOST_CHECKPOINT_BYTES:
+            oldest = next(iter(self._checkpoints))
+            self._checkpoint_bytes -= self._checkpoints.pop(oldest)
+            for known in (self._notes, self._noted):
+                if (note := known.get(oldest)) is not None:
+                    known[oldest] = note._replace(checkpoint=None)
+
+    def _forget_note(self, key: Key) -> None:
+        if self._noted.pop(key, None) is not None:
+            self._checkpoint_bytes -= self._checkpoints.pop(key, 0)
 
     def add_seen(self, seen: Seen) -> None:
         """Answer a look; should nobody have taken the answers for long, the oldest is dropped."""
@@ -99,7 +124,7 @@ class Outbox:
         if self._noted:
             attempts = list(attempts)
             for key in attempts:
-                self._noted.pop(key, None)
+                self._forget_note(key)
         for key in attempts:
             if results.pop(key, None) is None:
                 handed_back.pop(key, None)
@@ -156,17 +181,6 @@ class Outbox:
             size += len(piece.text)
         self._log_bytes -= size
         return pieces
-
-
-def merge(older: Note, newer: Note) -> Note:
-    """Return what both say; where both say something, the newer one's word."""
-    if newer.progress is None:
-        newer = newer._replace(progress=older.progress, text=older.text)
-    return newer._replace(
-        checkpoint=older.checkpoint if newer.checkpoint is None else newer.checkpoint,
-        cpu_seconds=older.cpu_seconds if newer.cpu_seconds is None else newer.cpu_seconds,
-        memory_bytes=older.memory_bytes if newer.memory_bytes is None else newer.memory_bytes,
-    )
 
 
 def split(results: list[Result]) -> Iterator[list[Result]]:

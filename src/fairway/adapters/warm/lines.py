@@ -105,7 +105,7 @@ def read_line(line: bytes) -> Line:
     """Read what a child said; raises Rubbish."""
     try:
         return _decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return _read_again(line)
     except RecursionError:
         raise Rubbish("a line is nested too deep") from None

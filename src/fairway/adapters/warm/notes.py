@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from fairway.adapters.warm.lines import Checkpoint, Progress, Rubbish, Said
 from fairway.adapters.warm.turn import Turn
 from fairway.errors import InvalidRequest
+from fairway.notes import MOST_TEXT, check_checkpoint
 from fairway.strict import compact_json
 from fairway.wire.messages import Note
-
-MOST_CHECKPOINT_BYTES = 64 * 1024
-MOST_TEXT = 1000
 
 Noted = Callable[[Sequence[Note]], None]
 
@@ -34,8 +32,7 @@ def _keep(said: Checkpoint, turn: Turn, noted: Noted) -> None:
     """Keep a checkpoint; one that cannot be kept is no reason to fail, but the log says so."""
     try:
         value = compact_json(said.value, "checkpoint")
-        if len(value) > MOST_CHECKPOINT_BYTES:
-            raise InvalidRequest(f"{len(value)} bytes; the most is {MOST_CHECKPOINT_BYTES}")
+        check_checkpoint(value)
     except InvalidRequest as error:
         turn.output.pass_on("notice", f"[a checkpoint was not kept: {error}]\n".encode(errors="replace"))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairway.notes import MOST_ATTEMPTS
 from fairway.store import NoteRow, StoredNote
 from fairway.stores.memory.tables import Tables
 
@@ -17,6 +18,16 @@ def save(tables: Tables, notes: Sequence[NoteRow], now: int) -> None:
             tables.notes[note.job, note.attempt] = _merged(before or _blank(note), note, now)
             if note.checkpoint is not None:
                 tables.checkpoints[note.job] = note.attempt, note.checkpoint
+            if note.attempt > MOST_ATTEMPTS:
+                _forget_oldest(tables, note.job, note.attempt - MOST_ATTEMPTS)
+
+
+def _forget_oldest(tables: Tables, job: int, last: int) -> None:
+    """Forget what attempts up to *last* said, but for the one whose checkpoint counts."""
+    of_checkpoint, _ = tables.checkpoints.get(job, (0, b""))
+    for key in [key for key in tables.notes if key[0] == job and key[1] <= last]:
+        if key[1] != of_checkpoint:
+            del tables.notes[key]
 
 
 def find_last(tables: Tables, job: int) -> StoredNote | None:

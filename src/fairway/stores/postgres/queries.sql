@@ -810,6 +810,12 @@ WITH told AS (
      SET checkpoint = NULL
     FROM own
    WHERE own.checkpoint IS NOT NULL AND n.job = own.job AND n.attempt < own.attempt AND n.checkpoint IS NOT NULL
+), oldest AS (
+  -- Of a job only the last attempts' notes are kept, and the checkpoint that counts, whoever left it.
+  DELETE FROM fairway.note AS n
+   USING own
+   WHERE own.attempt > $10::integer AND n.job = own.job AND n.attempt <= own.attempt - $10::integer
+     AND n.checkpoint IS NULL
 )
 INSERT INTO fairway.note AS n (
   job, attempt, progress, text, checkpoint, cpu_seconds, memory_bytes, at, first_progress, first_at, progress_at,

@@ -18,6 +18,7 @@ from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun, News, QueueChange
 from fairway.errors import Conflict, Deposed, StoreUnavailable, Unsure
+from fairway.notes import MOST_ATTEMPTS
 from fairway.query import Query
 from fairway.store import (
     Accepted,
@@ -218,7 +219,8 @@ class PostgresStore:
 
     async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
         if notes:
-            await self._run("save_notes", *(list(column) for column in zip(*notes, strict=True)), now)
+            columns = (list(column) for column in zip(*notes, strict=True))
+            await self._run("save_notes", *columns, now, MOST_ATTEMPTS)
 
     async def find_notes(self, jobs: Sequence[int]) -> dict[int, StoredNote]:
         return {row[0]: StoredNote(*row) for row in await self._run("find_notes", list(jobs))}

@@ -494,6 +494,12 @@ UPDATE note
  WHERE job = ?1 AND checkpoint IS NOT NULL
    AND attempt < (SELECT max(attempt) FROM note WHERE job = ?1 AND checkpoint IS NOT NULL)
 
+-- name: drop_older_notes
+-- Of a job only the last attempts' notes are kept, and the checkpoint that counts, whoever left it.
+DELETE FROM note
+ WHERE job = ?1 AND checkpoint IS NULL
+   AND attempt <= (SELECT max(attempt) FROM note WHERE job = ?1) - ?2
+
 -- name: drop_checkpoints
 -- A person tries the job again: it starts anew.
 UPDATE note SET checkpoint = NULL WHERE job = ?1 AND checkpoint IS NOT NULL

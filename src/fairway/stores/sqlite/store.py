@@ -17,6 +17,7 @@ from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun
 from fairway.errors import StoreUnavailable
+from fairway.notes import MOST_ATTEMPTS
 from fairway.query import Query
 from fairway.store import (
     Accepted,
@@ -311,6 +312,8 @@ def _save_notes(connection: apsw.Connection, notes: Sequence[NoteRow], now: int)
         connection.executemany(SQL["save_note"], [(*note, now) for note in notes])
         left = [(note.job,) for note in notes if note.checkpoint is not None and note.attempt > 1]
         connection.executemany(SQL["drop_older_checkpoints"], left)
+        old = [(note.job, MOST_ATTEMPTS) for note in notes if note.attempt > MOST_ATTEMPTS]
+        connection.executemany(SQL["drop_older_notes"], old)
 
 
 def _data_version(connection: apsw.Connection) -> int:
