@@ -1,4 +1,4 @@
-"""What a running attempt may say of itself, for all who pass it on: its bounds, and what two notes say at once.
+"""What a running attempt may say of itself, for all who pass it on: its bounds, and two notes as one.
 
 Checked where it is said, so that the attempt's log can tell what was wrong with it, and again where a node
 takes it in: a worker may be written by anybody.

@@ -99,6 +99,23 @@ def test_what_its_worker_died_of_goes_on_on_another(tmp_path: Path, env: dict[st
     assert ended["outcome"]["value"] == [5, 6, 7]
 
 
+def test_a_command_whose_checkpoint_is_none_does_not_cost_its_worker_the_node(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    go = tmp_path / "go"
+    script = f"""printf '{{"checkpoint": 1e999}}\\n{{"checkpoint": "\\377"}}\\n{{"progress": 0.5}}\\n' >&$FAIRWAY_NOTES
+        while [ ! -e {go} ]; do sleep 0.05; done"""
+    with RunningNode(tmp_path, "--no-worker") as node, worker(tmp_path, node, "a", env):
+        job = node.submit(work={"adapter": "command", "run": [["bash", "-c", script]]})
+        until(lambda: (node.job(job)["progress"] or {}).get("fraction") == 0.5, "what is good is noted")
+        assert node.job(job)["checkpoint_at"] is None
+        go.touch()
+        ended = node.job(job, wait="60s")
+        assert (ended["state"], ended["attempt"], ended["worker"]) == ("succeeded", 1, "a")
+        assert "note was not understood" in node.http.get(f"/v1/jobs/{job}/logs").text
+    assert "refuse" not in (tmp_path / "a.log").read_text()
+
+
 @contextmanager
 def worker(
     folder: Path, node: RunningNode, name: str, env: dict[str, str]

@@ -53,9 +53,7 @@ def python(warden: Warden, **options: Any) -> WarmAdapter:
 
 def scripted(warden: Warden, *said: object) -> WarmAdapter:
     """A child that says these lines, one when it starts and one after each line it reads."""
-    script = (
-        "import os, sys\nfor line in sys.argv[1:]:\n os.write(4, line.encode() + b'\\n')\n os.read(3, 9999)"
-    )
+    script = "import os, sys\nfor line in sys.argv[1:]:\n os.write(4, os.fsencode(line) + b'\\n')\n os.read(3, 9999)"
     lines = [line if isinstance(line, str) else json.dumps(line) for line in said]
     return WarmAdapter("warm", [sys.executable, "-c", script, *lines], warden, 2)
 
@@ -172,13 +170,33 @@ async def test_progress_and_checkpoints_are_noted_and_the_next_attempt_goes_on(w
     assert recorder.text("stdout") == "counted\ncounted\n"
 
 
-async def test_a_checkpoint_that_is_too_large_is_not_kept_and_the_log_says_so(warden: Warden) -> None:
-    name = {"job": "0000000000001", "attempt": 1}
-    checkpoint = {"checkpoint": {**name, "value": "x" * 70_000}}
-    said = json.dumps(checkpoint) + "\n" + json.dumps({"result": {**name, "ok": True}})
-    recorder = await run(scripted(warden, READY, said), call(1, "add"))
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('"' + "x" * 70_000 + '"', "a checkpoint of 70002 bytes"),
+        ("[" * 65 + "]" * 65, "nested deeper than 64"),
+    ],
+    ids=["large", "deep"],
+)
+async def test_a_checkpoint_that_cannot_be_kept_is_complained_of_once(
+    warden: Warden, value: str, why: str
+) -> None:
+    recorder = await run(scripted(warden, READY, noting(value, value)), call(1, "add"))
     assert recorder.result(1).kind == "ok" and recorder.notes == []
-    assert "checkpoint was not kept: a checkpoint of 70002 bytes" in recorder.text("notice")
+    assert why in recorder.text("notice") and recorder.text("notice").count("not kept") == 1
+
+
+async def test_bytes_that_are_no_text_are_replaced(warden: Warden) -> None:
+    recorder = await run(scripted(warden, READY, noting('"\udcff"')), call(1, "add"))
+    assert recorder.result(1).kind == "ok"
+    assert [note.checkpoint for note in recorder.notes] == ['"\ufffd"'.encode()]
+
+
+def noting(*values: str) -> str:
+    """Return what a child says that leaves these checkpoints and ends its first job."""
+    name = '"job": "0000000000001", "attempt": 1'
+    lines = [f'{{"checkpoint": {{{name}, "value": {value}}}}}' for value in values]
+    return "\n".join([*lines, f'{{"result": {{{name}, "ok": true}}}}'])
 
 
 async def test_each_job_has_its_own_output(warden: Warden) -> None:

@@ -29,11 +29,13 @@ def pass_on(said: Progress | Checkpoint | Said, turn: Turn, noted: Noted) -> Non
 
 
 def _keep(said: Checkpoint, turn: Turn, noted: Noted) -> None:
-    """Keep a checkpoint; one that cannot be kept is no reason to fail, but the log says so."""
+    """Keep a checkpoint; one that cannot be kept is no reason to fail, but the log says so, once."""
     try:
         value = compact_json(said.value, "checkpoint")
         check_checkpoint(value)
     except InvalidRequest as error:
-        turn.output.pass_on("notice", f"[a checkpoint was not kept: {error}]\n".encode(errors="replace"))
+        if not turn.has_complained:
+            turn.has_complained = True
+            turn.output.pass_on("notice", f"[a checkpoint was not kept: {error}]\n".encode(errors="replace"))
         return
     noted([Note(*turn.assignment[:2], checkpoint=value)])

@@ -39,12 +39,13 @@ class Lane:
 class Turn:
     """An attempt whose code runs."""
 
-    __slots__ = ("assignment", "began", "lane", "output", "stopped_as", "timers")
+    __slots__ = ("assignment", "began", "has_complained", "lane", "output", "stopped_as", "timers")
 
     def __init__(self, assignment: Assignment, lane: Lane, output: Output, began: float) -> None:
         self.assignment, self.lane, self.output, self.began = assignment, lane, output, began
         self.stopped_as: str | None = None
         self.timers: list[asyncio.TimerHandle] = []
+        self.has_complained = False  # of a checkpoint
 
     def end(self) -> None:
         """Forget what was to be done about it."""
