@@ -24,6 +24,7 @@ from fairway.query import Query
 from fairway.schedule_spec import ScheduleSpec
 from fairway.store import (
     Accepted,
+    CauseRow,
     Leadership,
     NodeRow,
     NumberedChange,
@@ -361,6 +362,12 @@ class Desk(Protocol):
 
     def attach_worker(self) -> WorkerPort:
         """Open a port for a worker that connected; its first message must be Hello."""
+
+    async def mute_failure(self, cause: CauseRow, until: int | None, who: str = ANONYMOUS) -> bool:
+        """Mute a cause until a time, None: no more; False if it is gone."""
+
+    async def forget_failure(self, cause: CauseRow, most: int, who: str = ANONYMOUS) -> int:
+        """Forget so many failed jobs of a cause, and the cause with the last; return how many went."""
 
     async def start_action(self, action: Action) -> ActionProgress:
         """Begin to do something to all jobs that match a query; Busy if too much is under way already."""

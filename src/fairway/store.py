@@ -11,7 +11,7 @@ Three implementations (`stores/memory/`, `stores/sqlite/`, `stores/postgres/`), 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -267,6 +267,7 @@ class Call(NamedTuple):
     number: int
     job: int
     url: str
+    host: str
     body: bytes  # JSON: the job
     tries: int
     due_at: int
@@ -488,14 +489,20 @@ class Store(Protocol):
         A bounded number at a time. Of changes the newest 1,000 stay, and the last 20 of each queue there is.
         """
 
-    async def mute_cause(self, cause: str, until: int | None) -> bool:
-        """Mute a cause until a time, None: no more; False if there is none."""
+    async def mute_cause(self, term: int, holder: str, cause: str, until: int | None) -> bool:
+        """Mute a cause until a time, None: no more; False if there is none. Raises Deposed."""
 
-    async def forget_cause(self, cause: str, most: int = 5000) -> int:
-        """Forget ended jobs of a cause with their logs, and the cause with the last; return how many went."""
+    async def forget_cause(self, term: int, holder: str, cause: str, most: int = 5000) -> int:
+        """Forget ended jobs of a cause with their logs, and the cause with the last; return how many went.
 
-    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
-        """Return the calls about ended jobs whose time has come, the longest due first."""
+        One transaction fenced by the term: raises Deposed, nothing forgotten, if it is over.
+        """
+
+    async def due_calls(self, now: int, most: int = 100, without: Collection[str] = ()) -> list[Call]:
+        """Return the calls about ended jobs whose time has come, the longest due first.
+
+        None of the hosts *without*: however many theirs are, others are found behind them.
+        """
 
     async def next_call(self) -> int | None:
         """Return when the next of them is due."""
@@ -503,8 +510,8 @@ class Store(Protocol):
     async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
         """Forget calls by number; give others a new (number, tries, due_at)."""
 
-    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
-        """Let all calls of a URL wait that are due."""
+    async def put_calls_off(self, host: str, now: int, due_at: int) -> None:
+        """Let all calls to a host wait that are due."""
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         """Return the queues of the jobs that ended in *since* ≤ time < *until*."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 from fairway.wire.messages import Begin, Result, Results, Task
 from tests.api.conftest import Connect
-from tests.api.from_outside import Api, SocketWorker
+from tests.api.from_outside import SECONDS, Api, SocketWorker
 
 
 async def fail(
@@ -102,6 +103,32 @@ async def test_a_group_is_forgotten_with_its_jobs(api: Api, connect_worker: Conn
     await api("GET", f"/v1/jobs/{other}")
     assert [group["message"] for group in (await api("GET", "/v1/failures"))["failures"]] == ["beta"]
     await api("DELETE", f"/v1/failures/{cause}", status=404)
+
+
+async def test_who_muted_and_who_forgot_is_told(api: Api, connect_worker: Connect) -> None:
+    worker = await connect_worker()
+    await worker.join(tasks=[Task("mail.send"), Task("mail.read")])
+    await fail(api, worker, "alpha", "alpha")
+    [group] = (await api("GET", "/v1/failures"))["failures"]
+    path, ada = f"/v1/failures/{group['id']}", {"Fairway-User": "ada"}
+    muted = await api("PATCH", path, {"muted": "2h"}, headers=ada)
+    await api("PATCH", path, {"muted": False})
+    await api("DELETE", path, headers=ada)
+    told = await events(api, "kind:failure.muted,failure.deleted", 3)
+    cause = {"cause": group["id"]}
+    assert [(event["kind"], event["task"], event["detail"]) for event in told] == [
+        ("failure.muted", "mail.send", cause | {"muted": True, "by": "ada", "until": muted["muted_until"]}),
+        ("failure.muted", "mail.send", cause | {"muted": False, "by": "anonymous"}),
+        ("failure.deleted", "mail.send", cause | {"jobs": 2, "by": "ada"}),
+    ]
+
+
+async def events(api: Api, query: str, count: int) -> list[Any]:
+    """Return the first events of a query, told before or from now on."""
+    async with asyncio.timeout(SECONDS):
+        async with api.client.stream("GET", "/v1/events", params={"q": query, "after": "0.0"}) as stream:
+            lines = (line async for line in stream.aiter_lines() if line.startswith("data: "))
+            return [json.loads((await anext(lines)).removeprefix("data: ")) for _ in range(count)]
 
 
 async def test_bad_questions_are_refused_and_change_nothing(api: Api) -> None:

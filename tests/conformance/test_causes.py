@@ -108,10 +108,10 @@ async def test_a_cause_is_muted_until_a_time(stage: Stage) -> None:
     store = stage.store
     await stage.commit(causes=[seen()])
     for until, muted in ((NOW + 5, True), (FOREVER, True), (NOW, False), (None, False)):
-        assert await store.mute_cause(ONE.id, until)
+        assert await store.mute_cause(stage.term, "leader", ONE.id, until)
         found = await store.find_cause(ONE.id)
         assert found is not None and found.muted_until == until and found.is_muted(NOW) is muted
-    assert not await store.mute_cause(OTHER.id, None)
+    assert not await store.mute_cause(stage.term, "leader", OTHER.id, None)
     assert await store.find_cause(OTHER.id) is None
 
 
@@ -121,15 +121,30 @@ async def test_a_cause_is_forgotten_with_its_jobs_a_bounded_number_at_a_time(sta
     await stage.begin(1, 2, 3, 4)
     await stage.commit(ends=[failed(1), failed(2), failed(3), failed(4, OTHER)], causes=[seen(), seen(OTHER)])
     await store.add_log([LogLine(1, 1, 0, NOW, "stdout", "x"), LogLine(4, 1, 0, NOW, "stdout", "y")])
-    assert await store.forget_cause(ONE.id, most=2) == 2
+    assert await store.forget_cause(stage.term, "leader", ONE.id, most=2) == 2
     assert await store.find_cause(ONE.id) is not None
-    assert await store.forget_cause(ONE.id, most=2) == 1
+    assert await store.forget_cause(stage.term, "leader", ONE.id, most=2) == 1
     assert await store.find_cause(ONE.id) is None
     assert sorted(job.id for job in await store.find_jobs(range(1, 6))) == [4, 5]
     assert await store.read_log(1, None) == [] and len(await store.read_log(4, None)) == 1
-    assert await store.forget_cause(ONE.id) == 0
+    assert await store.forget_cause(stage.term, "leader", ONE.id) == 0
     receipt = await stage.commit(causes=[seen()])
     assert [event.kind for event in events_of(receipt.told)] == ["failure.new"]  # it is new again
+
+
+@pytest.mark.parametrize(("later", "holder"), [(1, "leader"), (-1, "leader"), (0, "somebody")])
+async def test_a_leader_whose_term_is_over_mutes_and_forgets_nothing(
+    stage: Stage, later: int, holder: str
+) -> None:
+    await stage.submit(new_job(1))
+    await stage.begin(1)
+    await stage.commit(ends=[failed(1)], causes=[seen()])
+    with pytest.raises(Deposed):
+        await stage.store.forget_cause(stage.term + later, holder, ONE.id)
+    with pytest.raises(Deposed):
+        await stage.store.mute_cause(stage.term + later, holder, ONE.id, FOREVER)
+    found = await stage.store.find_cause(ONE.id)
+    assert found is not None and found.muted_until is None and await ids(stage.store, ONE.id) == [1]
 
 
 async def test_a_job_that_is_tried_again_has_no_cause(stage: Stage) -> None:
@@ -154,7 +169,7 @@ async def test_causes_that_were_not_seen_for_long_go_unless_they_are_muted(stage
     store = stage.store
     third = ONE._replace(id="f" * 12)
     await stage.commit(causes=[seen(), seen(OTHER), seen(third, at=NOW + DAY)])
-    await store.mute_cause(OTHER.id, FOREVER)
+    await store.mute_cause(stage.term, "leader", OTHER.id, FOREVER)
     await store.tidy(NOW + CAUSE_SECONDS * MICRO + DAY // 2, 1e9)
     assert {row.id for row in await store.causes()} == {OTHER.id, third.id}
 

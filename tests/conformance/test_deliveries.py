@@ -29,6 +29,7 @@ async def test_an_end_and_its_call_are_one_commit(stage: Stage) -> None:
     assert await stage.store.due_calls(NOW) == []
     await stage.commit(ends=[an_end(1), an_end(2)], notices=[1])
     [call] = await stage.store.due_calls(NOW)
+    assert call.host == "example.org"
     assert (call.job, call.url, call.tries, call.due_at, call.made_at) == (1, URL, 0, NOW, NOW)
     body = json.loads(call.body)
     assert body["state"] == "succeeded" and body["outcome"] == {"ok": True, "value": 42}
@@ -91,7 +92,8 @@ async def test_what_is_too_long_is_left_out(stage: Stage, state: str, ok: bool) 
 
 async def test_calls_are_settled_or_put_off_and_no_number_comes_twice(stage: Stage) -> None:
     store = stage.store
-    await stage.submit(*(told(number, url=f"{URL}/{number % 2}") for number in range(1, 6)))
+    hosts = "https://Even.example", "http://odd.example:8080"
+    await stage.submit(*(told(number, url=f"{hosts[number % 2]}/{number}") for number in range(1, 6)))
     drops = [Drop(number, "failed", None, NOW) for number in range(1, 6)]
     await stage.commit(drops=drops[:4], notices=[1, 2, 3, 4])
     first = await store.due_calls(NOW)
@@ -100,7 +102,11 @@ async def test_calls_are_settled_or_put_off_and_no_number_comes_twice(stage: Sta
     await store.settle_calls([first[3].number], [(first[0].number, 3, NOW + 50)])
     assert [call.job for call in await store.due_calls(NOW)] == [2, 3]
     assert [(call.job, call.tries) for call in await store.due_calls(NOW + 50)] == [(2, 0), (3, 0), (1, 3)]
-    await store.put_calls_off(f"{URL}/1", NOW, NOW + 20)
+    assert [call.job for call in await store.due_calls(NOW, without={"even.example"})] == [3]
+    assert [call.job for call in await store.due_calls(NOW, most=1, without=["odd.example:8080"])] == [2]
+    assert await store.due_calls(NOW, without=["even.example", "odd.example:8080"]) == []
+    await store.put_calls_off("odd.example:8080", NOW, NOW + 20)
+    assert [call.job for call in await store.due_calls(NOW)] == [2]
     assert [call.job for call in await store.due_calls(NOW + 20)] == [2, 3]
     assert [call.job for call in await store.due_calls(NOW + 20, most=1)] == [2]
     await store.settle_calls([call.number for call in first], [(first[0].number, 4, NOW)])

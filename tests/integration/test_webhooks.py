@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 
 import fairway
+from fairway.core.model import Extras, Notify
+from fairway.node.webhook import Mailbag
+from fairway.store import Call, Submission
+from tests.node.stage import HeldStore, Shell, new_job
 from tests.running import RunningNode, free_port
 
 TASKS = "tests.integration.failing_tasks"
@@ -209,3 +217,51 @@ def test_a_receiver_that_refuses_for_good_is_not_asked_again(tmp_path: Path) -> 
             assert len(receiver.calls) == 2
     finally:
         receiver.close()
+
+
+async def test_a_good_host_does_not_wait_behind_a_thousand_calls_to_a_dead_one(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    """Every call has a URL of its own; the dead host takes connections and never says a word."""
+    store, silent = HeldStore(), socket.create_server(("127.0.0.1", 0), backlog=64)
+    dead = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    try:
+        shell = Shell(tmp_path, store)
+        shell.options = replace(shell.options, allow_private=True)
+        async with shell:
+            jobs = [told(number, f"{dead}/{number}") for number in range(1, 1001)]
+            await shell.desk.submit([Submission([*jobs, told(1001, receiver.url)])])
+            for number in range(1, 1002):
+                await shell.desk.cancel(number)
+            await until(lambda: receiver.calls)
+            assert {call.host for call in await store.due_calls(2**62, most=9999)} == {dead[7:]}
+    finally:
+        silent.close()
+
+
+async def test_what_calls_need_is_loaded_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    """It reads certificates, and the leader's loop has other things to do."""
+    made_in: list[int] = []
+
+    class Noted(httpx.AsyncClient):
+        def __init__(self, *values: Any, **more: Any) -> None:
+            made_in.append(threading.get_ident())
+            super().__init__(*values, **more)
+
+    monkeypatch.setattr(httpx, "AsyncClient", Noted)
+    bag = Mailbag(None, allow_private=True)
+    await bag.post(Call(1, 1, receiver.url, "here", b"{}", 0, 0, 0), 0)
+    await bag.close()
+    assert len(receiver.calls) == 1 and made_in and threading.get_ident() not in made_in
+
+
+def told(number: int, url: str) -> Any:
+    return new_job(number, extras=Extras(notify=Notify(url, ())))
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

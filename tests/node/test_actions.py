@@ -14,10 +14,10 @@ from fairway.action import Action, ActionProgress, Canary, Refusal
 from fairway.clock import wall
 from fairway.core.lifecycle import State
 from fairway.core.model import DEFAULT_RULES
-from fairway.errors import Busy, NotFound
+from fairway.errors import Busy, NoLeader, NotFound
 from fairway.node.actions import MOST_AT_ONCE, Run
 from fairway.node.app import Node, NodeOptions
-from fairway.query import parse
+from fairway.query import Query, parse
 from fairway.store import NewJob, StoredJob, Submission
 from fairway.wire import messages as wire
 
@@ -290,6 +290,33 @@ async def test_with_its_leader_only_the_operation_is_lost(node: Node) -> None:
     assert (await counted(node, "state:queued"), await counted(node, "state:cancelled")) == (4, 6)
     over = await finish(await start(node, "retry", "state:cancelled"))
     assert (over.done, await counted(node, "state:queued")) == (6, 10)
+
+
+class SlowToCount(HeldStore):
+    """Counts only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.let = asyncio.Event(), asyncio.Event()
+
+    async def count(self, query: Query, now: int) -> int:
+        self.asked.set()
+        await self.let.wait()
+        return await super().count(query, now)
+
+
+async def test_a_reign_that_ends_while_one_is_begun_is_no_fault_of_ours(tmp_path: Path) -> None:
+    store = SlowToCount()
+    async with asyncio.timeout(SECONDS), Shell(tmp_path, store) as node:
+        before = node.engine
+        asked = asyncio.create_task(start(node, "cancel", "queue:q"))
+        await store.asked.wait()
+        node.step_down()
+        await until(lambda: node.engine not in (None, before))
+        store.let.set()
+        with pytest.raises(NoLeader):
+            await asked
+        assert await node.desk.operations() == []
 
 
 async def test_it_is_told_when_it_begins_and_how_it_ended(node: Node) -> None:

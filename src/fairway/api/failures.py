@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from fairway.api.answers import Answer, answer_json
+from fairway.api.asker import NAMES_ITSELF, asker
 from fairway.api.operation import Call, Operation
 from fairway.clock import wall
 from fairway.errors import InvalidRequest, NotFound
@@ -80,7 +81,7 @@ async def patch_failure(call: Call) -> Answer:
     """Mute a group, or no more."""
     asked: FailureChanges = call.body
     cause, now = await _get(call), wall()
-    if not await call.desk.store.mute_cause(cause.id, _until(asked.muted, now)):
+    if not await call.desk.mute_failure(cause, _until(asked.muted, now), asker(call)):
         raise _unknown(cause.id)
     return answer_json(await _shown(call.desk.store, await _get(call), now))
 
@@ -88,7 +89,7 @@ async def patch_failure(call: Call) -> Answer:
 async def delete_failure(call: Call) -> Answer:
     """Forget a group and its failed jobs, so many at a time."""
     cause, store = await _get(call), call.desk.store
-    deleted = await store.forget_cause(cause.id, MOST_FORGOTTEN)
+    deleted = await call.desk.forget_failure(cause, MOST_FORGOTTEN, asker(call))
     left = await store.count(_jobs_of(cause.id), wall())
     return answer_json({"deleted": deleted, "left": left if left <= MOST_COUNTED else None})
 
@@ -138,11 +139,11 @@ OPERATIONS = [
     ),
     Operation(
         "PATCH", "/v1/failures/{id}", patch_failure, "Mute a cause, for good or for a while, or no more",
-        answer=Failure, body=FailureChanges, errors=(404,), leader=True,
+        answer=Failure, body=FailureChanges, errors=(404,), leader=True, headers=NAMES_ITSELF,
     ),
     Operation(
         "DELETE", "/v1/failures/{id}", delete_failure,
         f"Forget a cause and its failed jobs, {MOST_FORGOTTEN} with each call",
-        answer=Forgotten, errors=(404,), leader=True,
+        answer=Forgotten, errors=(404,), leader=True, headers=NAMES_ITSELF,
     ),
 ]  # fmt: skip

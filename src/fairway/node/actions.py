@@ -19,7 +19,7 @@ from fairway.action import Action, ActionProgress, CanaryProgress
 from fairway.clock import wall
 from fairway.core.plan import News
 from fairway.desk import Desk
-from fairway.errors import Busy, Deposed, FairwayError, WorldError
+from fairway.errors import Busy, Deposed, FairwayError, NoLeader, WorldError
 from fairway.ids import EPOCH_MILLISECONDS, LOW_BITS, IdMaker, show
 from fairway.leadership.term import Reign
 from fairway.node.canary import watch
@@ -33,6 +33,7 @@ MOST_KEPT = 100  # that have ended
 PAGE = 200
 SEARCH_TRIES = 5
 SEARCH_PAUSE_SECONDS = 0.5
+OVER = "the reign of this leader has ended; ask again"
 
 Tell = Callable[[Sequence[News]], None]
 
@@ -46,6 +47,7 @@ class Operations:
         self._runs: dict[str, Run] = {}  # in the order in which they began
         self._running: set[asyncio.Task[None]] = set()
         self._starting = 0
+        self._is_over = False
 
     async def start(self, action: Action) -> ActionProgress:
         """Begin an operation; Busy if there are as many as there may be."""
@@ -63,10 +65,21 @@ class Operations:
 
     def _begin(self, run: Run) -> None:
         self._forget_old()
+        task = self._start_task(run)
         self._runs[run.progress.operation] = run
-        task = self._tasks.create_task(self._carry_out(run))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def _start_task(self, run: Run) -> asyncio.Task[None]:
+        """Start it, unless the reign has ended since it was asked for, or just does."""
+        if self._is_over:
+            raise NoLeader(OVER)
+        work = self._carry_out(run)
+        try:
+            return self._tasks.create_task(work)
+        except RuntimeError:  # a group that is shutting down takes no more
+            work.close()
+            raise NoLeader(OVER) from None
 
     async def _carry_out(self, run: Run) -> None:
         self._tell([_started(run.progress)])
@@ -92,6 +105,7 @@ class Operations:
 
     def close(self) -> None:
         """The reign is over."""
+        self._is_over = True
         for task in self._running:
             task.cancel()
 

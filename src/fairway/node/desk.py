@@ -56,6 +56,7 @@ from fairway.errors import (
 )
 from fairway.ids import IdMaker, show
 from fairway.keys import KeyedQueues, with_keys
+from fairway.node import failure_book
 from fairway.node.engine import Engine, arrival_of_stored
 from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
@@ -73,6 +74,7 @@ from fairway.schedule_spec import ScheduleSpec, check_job, preview, progress_of,
 from fairway.spec import check_notified
 from fairway.store import (
     Accepted,
+    CauseRow,
     NewJob,
     NumberedEvent,
     Page,
@@ -432,6 +434,13 @@ class NodeDesk:
         if found is None:
             raise NotFound(f"there is no queue '{path}'", code="no_such_queue")
         return found
+
+    # --- failures --------------------------------------------------------------------------------
+    async def mute_failure(self, cause: CauseRow, until: int | None, who: str = ANONYMOUS) -> bool:
+        return await failure_book.mute(self.store, self._leader(), cause, until, who)
+
+    async def forget_failure(self, cause: CauseRow, most: int, who: str = ANONYMOUS) -> int:
+        return await failure_book.forget(self.store, self._leader(), cause, most, who)
 
     # --- on many jobs ----------------------------------------------------------------------------
     async def start_action(self, action: Action) -> ActionProgress:

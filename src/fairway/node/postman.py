@@ -3,8 +3,9 @@
 A call is a row of the store, made in the commit that ended the job; it goes when the receiver has said 2xx.
 So each is made at least once, maybe twice if a leader dies in between: its number tells the receiver. What
 fails for now (no answer, 429, 5xx) is tried again with longer and longer pauses for a day; what is refused
-for good is given up with an event. At most so many calls are out at once, few of them at one host, so that
-one that does not answer keeps nobody else waiting.
+for good is given up with an event. At most so many calls are out at once, few of them at one host, and those
+of a host that has as many as it may are not even looked at: one that does not answer keeps nobody else
+waiting, however many calls stand before theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from fairway.clock import wall
 from fairway.core.plan import News
@@ -29,6 +29,8 @@ log = logging.getLogger("fairway.postman")
 AT_ONCE, AT_ONE_HOST = 32, 8
 GIVE_UP_SECONDS = 86_400.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 3600.0
+#: The longest that others of a host wait because a call to it had no answer: they may go elsewhere in it.
+HOST_PAUSE_SECONDS = 60.0
 IDLE_SECONDS = 60.0
 TROUBLE_SECONDS = 1.0
 
@@ -57,10 +59,7 @@ class Postman:
     async def _round(self) -> float:
         """Send out what is due; return how long nothing else will be."""
         try:
-            due = await self._store.due_calls(wall())
-            for call in due:
-                self._send(call)
-            if due:
+            if await self._send_due():
                 return TROUBLE_SECONDS  # the end of a call stirs, too
             next_at = await self._store.next_call()
         except FairwayError as error:
@@ -68,19 +67,33 @@ class Postman:
             return TROUBLE_SECONDS
         return IDLE_SECONDS if next_at is None else min(max((next_at - wall()) / MICRO, 0.0), IDLE_SECONDS)
 
+    async def _send_due(self) -> bool:
+        """Send out what may go; say whether anything is due."""
+        while len(self._out) < AT_ONCE:
+            full = self._full_hosts()
+            due = await self._store.due_calls(wall(), without=full)
+            for call in due:
+                self._send(call)
+            if full == self._full_hosts():  # else others may stand behind those that have to wait now
+                return bool(due or self._out)
+        return True
+
+    def _full_hosts(self) -> set[str]:
+        return {host for host, count in self._hosts.items() if count >= AT_ONE_HOST}
+
     async def _wait(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stirred.wait()
 
     def _send(self, call: Call) -> None:
-        host = urlsplit(call.url).netloc
+        host = call.host
         if call.number in self._out or len(self._out) >= AT_ONCE or self._hosts[host] >= AT_ONE_HOST:
             return
         self._hosts[host] += 1
-        self._out[call.number] = asyncio.create_task(self._deliver(call, host))
+        self._out[call.number] = asyncio.create_task(self._deliver(call))
 
-    async def _deliver(self, call: Call, host: str) -> None:
+    async def _deliver(self, call: Call) -> None:
         """Make one call, and write down what came of it."""
         try:
             await self._settle(call, await self._try(call))
@@ -89,9 +102,9 @@ class Postman:
             await asyncio.sleep(TROUBLE_SECONDS)
         finally:
             del self._out[call.number]
-            self._hosts[host] -= 1
-            if not self._hosts[host]:
-                del self._hosts[host]
+            self._hosts[call.host] -= 1
+            if not self._hosts[call.host]:
+                del self._hosts[call.host]
             self._stirred.set()
 
     async def _try(self, call: Call) -> NotTaken | None:
@@ -111,10 +124,11 @@ class Postman:
             await self._store.settle_calls([call.number], [])
             self._engine.note([_given_up(call, str(error), now)])
         else:
-            later = now + round(pause_after(tries) * MICRO)
-            # Those behind it wait as well: it answers nobody now, and others want their turn.
-            await self._store.put_calls_off(call.url, now, later)
-            await self._store.settle_calls([], [(call.number, tries, later)])
+            pause = pause_after(tries)
+            if not error.answered:  # those behind it wait as well: the host answers nobody now
+                host_pause = min(pause, HOST_PAUSE_SECONDS)
+                await self._store.put_calls_off(call.host, now, now + round(host_pause * MICRO))
+            await self._store.settle_calls([], [(call.number, tries, now + round(pause * MICRO))])
 
 
 def pause_after(tries: int) -> float:
@@ -123,7 +137,6 @@ def pause_after(tries: int) -> float:
 
 
 def _given_up(call: Call, why: str, now: int) -> News:
-    parts = urlsplit(call.url)
     # Without its path and query: they may hold a secret of the receiver's.
-    detail = {"delivery": call.number, "host": parts.netloc, "tries": call.tries + 1, "why": why[:500]}
+    detail = {"delivery": call.number, "host": call.host, "tries": call.tries + 1, "why": why[:500]}
     return News("notify.failed", now, (call.job,), detail=detail)

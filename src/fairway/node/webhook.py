@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     import httpx
 
 TIMEOUT_SECONDS = 10.0
+OPEN_SECONDS = 30.0
 SIGNATURE = "Fairway-Signature"
 
 
 class NotTaken(Exception):
     """The receiver did not take a call. *for_good*: it is not worth another try."""
 
-    def __init__(self, detail: str, for_good: bool = False) -> None:
+    def __init__(self, detail: str, for_good: bool = False, answered: bool = False) -> None:
         super().__init__(detail)
-        self.for_good = for_good
+        self.for_good, self.answered = for_good, answered
 
 
 class Mailbag:
@@ -41,25 +42,36 @@ class Mailbag:
 
     async def post(self, call: Call, seconds: int) -> None:
         """Make a call; raises NotTaken unless the answer is 2xx, PrivateAddress if it may not go there."""
-        import httpx  # with the first call: it takes a fifth of a second, which few nodes need
+        client = await self._get_client()
+        import httpx
 
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                status = await self._post(call, seconds)
+                status = await self._post(client, call, seconds)
         except TimeoutError:
             raise NotTaken(f"no answer within {TIMEOUT_SECONDS:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise NotTaken(f"{type(error).__name__}: {error}") from None
         if not 200 <= status < 300:
             passing = status in (408, 425, 429) or status >= 500
-            raise NotTaken(f"the receiver answered {status}", for_good=not passing)
+            raise NotTaken(f"the receiver answered {status}", for_good=not passing, answered=True)
 
     async def close(self) -> None:
         """Close what is open."""
         if self._client is not None:
             await self._client.aclose()
 
-    async def _post(self, call: Call, seconds: int) -> int:
+    async def _get_client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            try:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    opened = await asyncio.to_thread(open_client)
+            except (TimeoutError, OSError) as error:
+                raise NotTaken(f"the node could not make a call: {error!r}", answered=True) from None
+            self._client = self._client or opened
+        return self._client
+
+    async def _post(self, client: httpx.AsyncClient, call: Call, seconds: int) -> int:
         import httpx
 
         parts = urlsplit(call.url)
@@ -80,27 +92,31 @@ class Mailbag:
             place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             url = urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
             try:
-                return await self._ask(url, body, headers, extensions)
+                return await _ask(client, url, body, headers, extensions)
             except httpx.ConnectError:  # a machine may have addresses that do not work from here
                 if last:
                     raise
         raise OSError(f"{host} has no address")
 
-    async def _ask(self, url: str, body: bytes, headers: dict[str, str], extensions: dict[str, Any]) -> int:
-        import httpx
 
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=TIMEOUT_SECONDS,
-                trust_env=False,
-                follow_redirects=False,
-                limits=httpx.Limits(max_keepalive_connections=0),
-            )
-        # What it answers beside the status is not read: it may be endless.
-        async with self._client.stream(
-            "POST", url, content=body, headers=headers, extensions=extensions
-        ) as answer:
-            return answer.status_code
+def open_client() -> httpx.AsyncClient:
+    """Load what calls need: with the first of them and beside the loop, as it takes a third of a second."""
+    import httpx
+
+    return httpx.AsyncClient(
+        timeout=TIMEOUT_SECONDS,
+        trust_env=False,
+        follow_redirects=False,
+        limits=httpx.Limits(max_keepalive_connections=0),
+    )
+
+
+async def _ask(
+    client: httpx.AsyncClient, url: str, body: bytes, headers: dict[str, str], extensions: dict[str, Any]
+) -> int:
+    # What it answers beside the status is not read: it may be endless.
+    async with client.stream("POST", url, content=body, headers=headers, extensions=extensions) as answer:
+        return answer.status_code
 
 
 def body_of(call: Call) -> bytes:

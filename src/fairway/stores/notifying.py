@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,6 +24,7 @@ class NewDelivery(NamedTuple):
 
     job: int
     url: str
+    host: str
     body: bytes
     made_at: int
 
@@ -32,7 +34,12 @@ def deliveries_of(jobs: Iterable[StoredJob], now: int) -> Iterator[NewDelivery]:
     for job in jobs:
         notify = job.extras.notify if job.extras is not None else None
         if notify is not None and (not notify.on or job.state.value in notify.on):
-            yield NewDelivery(job.id, notify.url, body_of(job), now)
+            yield NewDelivery(job.id, notify.url, host_of(notify.url), body_of(job), now)
+
+
+def host_of(url: str) -> str:
+    """Return whom a call goes to: calls of one host share its bounds, whatever their paths are."""
+    return urlsplit(url).netloc.lower()
 
 
 def body_of(job: StoredJob) -> bytes:

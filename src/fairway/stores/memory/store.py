@@ -8,7 +8,7 @@ last `now` that came in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 from fairway.core.lifecycle import ENDED, State
@@ -332,17 +332,20 @@ class MemoryStore:
     async def tidy(self, now: int, keep_ended_seconds: float, most: int = 5000) -> int:
         return self.apply_tidy(now, keep_ended_seconds, most)
 
-    async def mute_cause(self, cause: str, until: int | None) -> bool:
+    async def mute_cause(self, term: int, holder: str, cause: str, until: int | None) -> bool:
+        writing.check_term(self.tables, term, holder)
         found = self.tables.causes.get(cause)
         if found is not None:
             self.tables.causes[cause] = found._replace(muted_until=until)
         return found is not None
 
-    async def forget_cause(self, cause: str, most: int = 5000) -> int:
+    async def forget_cause(self, term: int, holder: str, cause: str, most: int = 5000) -> int:
+        writing.check_term(self.tables, term, holder)
         return forget_cause(self.tables, cause, most)
 
-    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
-        due = [call for call in self.tables.calls.values() if call.due_at <= now]
+    async def due_calls(self, now: int, most: int = 100, without: Collection[str] = ()) -> list[Call]:
+        calls = self.tables.calls.values()
+        due = [call for call in calls if call.due_at <= now and call.host not in without]
         return sorted(due, key=lambda call: (call.due_at, call.number))[:most]
 
     async def next_call(self) -> int | None:
@@ -356,9 +359,9 @@ class MemoryStore:
             if number in calls:
                 calls[number] = calls[number]._replace(tries=tries, due_at=due_at)
 
-    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
+    async def put_calls_off(self, host: str, now: int, due_at: int) -> None:
         for number, call in self.tables.calls.items():
-            if call.url == url and call.due_at <= now:
+            if call.host == host and call.due_at <= now:
                 self.tables.calls[number] = call._replace(due_at=due_at)
 
     async def ended_queues(self, since: int, until: int) -> list[str]:

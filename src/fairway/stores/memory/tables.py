@@ -143,7 +143,7 @@ class Draft:
         for one in self.deliveries:
             tables.calls_given += 1
             number, made_at = tables.calls_given, one.made_at
-            tables.calls[number] = Call(number, one.job, one.url, one.body, 0, made_at, made_at)
+            tables.calls[number] = Call(number, one.job, one.url, one.host, one.body, 0, made_at, made_at)
         if not self.events:
             return None
         tables.events_given += 1

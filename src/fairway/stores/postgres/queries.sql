@@ -550,9 +550,10 @@ ON CONFLICT (id) DO UPDATE
 RETURNING id, xmax = 0
 
 -- name: save_deliveries
-INSERT INTO fairway.delivery (job, url, body, due_at, made_at)
-SELECT job, url, body, made_at, made_at
-  FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) AS one (job, url, body, made_at)
+INSERT INTO fairway.delivery (job, url, host, body, due_at, made_at)
+SELECT job, url, host, body, made_at, made_at
+  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[])
+       AS one (job, url, host, body, made_at)
 
 -- name: last_event
 -- The newest row is never tidied away, so the numbers go on.
@@ -753,9 +754,9 @@ DELETE FROM fairway.cause
  WHERE id = $1::text AND NOT EXISTS (SELECT 1 FROM fairway.ended WHERE cause IS NOT NULL AND cause = $1::text)
 
 -- name: due_calls
-SELECT number, job, url, body, tries, due_at, made_at
+SELECT number, job, url, host, body, tries, due_at, made_at
   FROM fairway.delivery
- WHERE due_at <= $1::bigint
+ WHERE due_at <= $1::bigint AND host <> ALL($3::text[])
  ORDER BY due_at, number
  LIMIT $2::bigint
 
@@ -768,7 +769,7 @@ DELETE FROM fairway.delivery WHERE number = ANY($1::bigint[])
 -- name: put_calls_off
 UPDATE fairway.delivery
    SET due_at = $3::bigint
- WHERE url = $1::text AND due_at <= $2::bigint
+ WHERE host = $1::text AND due_at <= $2::bigint
 
 -- name: retry_calls
 UPDATE fairway.delivery AS d

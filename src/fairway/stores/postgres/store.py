@@ -8,7 +8,7 @@ books.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from typing import Any
 
 import asyncpg
@@ -384,17 +384,24 @@ class PostgresStore:
         async with self._common.writing() as connection:
             return await leading.tidy(connection, self._sql, now, keep_ended_seconds, most, self._event_bytes)
 
-    async def mute_cause(self, cause: str, until: int | None) -> bool:
-        return bool(await self._run("mute_cause", cause, until))
+    async def mute_cause(self, term: int, holder: str, cause: str, until: int | None) -> bool:
+        fence = leading.fence_of(self._sql, term, holder)
+        async with self._common.writing(fence, lock_seconds=KEY_SECONDS) as connection:
+            if connection is None:
+                raise Deposed(f"term {term} of {holder} is over")
+            return bool(await connection.fetch(self._sql["mute_cause"], cause, until))
 
-    async def forget_cause(self, cause: str, most: int = 5000) -> int:
-        async with self._common.writing() as connection:
+    async def forget_cause(self, term: int, holder: str, cause: str, most: int = 5000) -> int:
+        fence = leading.fence_of(self._sql, term, holder)
+        async with self._common.writing(fence, lock_seconds=KEY_SECONDS) as connection:
+            if connection is None:
+                raise Deposed(f"term {term} of {holder} is over")
             gone = int(await connection.fetchval(self._sql["forget_cause"], cause, most))
             await connection.execute(self._sql["delete_cause"], cause)
             return gone
 
-    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
-        return [Call(*row) for row in await self._run("due_calls", now, most)]
+    async def due_calls(self, now: int, most: int = 100, without: Collection[str] = ()) -> list[Call]:
+        return [Call(*row) for row in await self._run("due_calls", now, most, list(without))]
 
     async def next_call(self) -> int | None:
         [(due_at,)] = await self._run("next_call")
@@ -408,8 +415,8 @@ class PostgresStore:
                 columns = [list(column) for column in zip(*later, strict=True)]
                 await connection.execute(self._sql["retry_calls"], *columns)
 
-    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
-        await self._run("put_calls_off", url, now, due_at)
+    async def put_calls_off(self, host: str, now: int, due_at: int) -> None:
+        await self._run("put_calls_off", host, now, due_at)
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         async with self._common.writing() as connection:

@@ -79,16 +79,18 @@ def forget_ended(
         return len(old)
 
 
-def mute_cause(connection: apsw.Connection, cause: str, until: int | None) -> bool:
+def mute_cause(connection: apsw.Connection, term: int, holder: str, cause: str, until: int | None) -> bool:
     """Mute a cause, or let it be seen again."""
     with transaction(connection):
+        _check_term(connection, term, holder)
         connection.execute(SQL["mute_cause"], (cause, until))
         return connection.changes() == 1
 
 
-def forget_cause(connection: apsw.Connection, cause: str, most: int) -> int:
+def forget_cause(connection: apsw.Connection, term: int, holder: str, cause: str, most: int) -> int:
     """Forget ended jobs of a cause, and the cause with the last of them."""
     with transaction(connection):
+        _check_term(connection, term, holder)
         old = fetch(connection, SQL["ended_of_cause"], (cause, most))
         connection.executemany(SQL["delete_log"], old)
         connection.executemany(SQL["delete_notes"], old)
@@ -110,13 +112,17 @@ def settle_calls(
 def delete_jobs(connection: apsw.Connection, term: int, holder: str, jobs: Sequence[int]) -> list[int]:
     """Forget those of *jobs* that have ended, and what they wrote and said of themselves."""
     with transaction(connection):
-        if not fetch(connection, SQL["check_term"], (term, holder)):
-            raise Deposed(f"term {term} of {holder} is over")
+        _check_term(connection, term, holder)
         ended = fetch(connection, SQL["ended_among"], (json.dumps(jobs),))
         connection.executemany(SQL["delete_log"], ended)
         connection.executemany(SQL["delete_notes"], ended)
         connection.executemany(SQL["delete_ended"], ended)
         return [job for (job,) in ended]
+
+
+def _check_term(connection: apsw.Connection, term: int, holder: str) -> None:
+    if not fetch(connection, SQL["check_term"], (term, holder)):
+        raise Deposed(f"term {term} of {holder} is over")
 
 
 def _tidy_events(connection: apsw.Connection, now: int, most: int, event_bytes: int) -> None:

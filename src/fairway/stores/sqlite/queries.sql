@@ -273,8 +273,8 @@ ON CONFLICT (id) DO UPDATE
    SET last_at = max(last_at, excluded.last_at), failures = failures + excluded.failures
 
 -- name: save_delivery
-INSERT INTO delivery (job, url, body, due_at, made_at)
-VALUES (?1, ?2, ?3, ?4, ?4)
+INSERT INTO delivery (job, url, host, body, due_at, made_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5)
 
 -- name: save_events
 INSERT INTO event (at, written, body)
@@ -430,9 +430,9 @@ SELECT id
 DELETE FROM cause WHERE id = ?1
 
 -- name: due_calls
-SELECT number, job, url, body, tries, due_at, made_at
+SELECT number, job, url, host, body, tries, due_at, made_at
   FROM delivery
- WHERE due_at <= ?1
+ WHERE due_at <= ?1 AND host NOT IN (SELECT value FROM json_each(?3))
  ORDER BY due_at, number
  LIMIT ?2
 
@@ -450,7 +450,7 @@ UPDATE delivery
 -- name: put_calls_off
 UPDATE delivery
    SET due_at = ?3
- WHERE url = ?1 AND due_at <= ?2
+ WHERE host = ?1 AND due_at <= ?2
 
 -- name: add_log
 -- A worker that was not thanked sends its output again: the second copy is the same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import apsw
@@ -172,9 +173,9 @@ def find_cause(connection: apsw.Connection, cause: str) -> CauseRow | None:
     return CauseRow(*found[0]) if found else None
 
 
-def due_calls(connection: apsw.Connection, now: int, most: int) -> list[Call]:
+def due_calls(connection: apsw.Connection, now: int, most: int, without: list[str]) -> list[Call]:
     """Return calls whose time has come."""
-    return [Call(*row) for row in fetch(connection, SQL["due_calls"], (now, most))]
+    return [Call(*row) for row in fetch(connection, SQL["due_calls"], (now, most, json.dumps(without)))]
 
 
 def next_call(connection: apsw.Connection) -> int | None:

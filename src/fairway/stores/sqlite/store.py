@@ -7,7 +7,7 @@ at once; the leader's store also listens at the doorbell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -234,14 +234,19 @@ class SqliteStore:
         keep, size = keep_ended_seconds, self._event_bytes
         return await self._write(lambda connection: leading.tidy(connection, now, keep, most, size))
 
-    async def mute_cause(self, cause: str, until: int | None) -> bool:
-        return await self._write(lambda connection: leading.mute_cause(connection, cause, until))
+    async def mute_cause(self, term: int, holder: str, cause: str, until: int | None) -> bool:
+        return await self._write(
+            lambda connection: leading.mute_cause(connection, term, holder, cause, until)
+        )
 
-    async def forget_cause(self, cause: str, most: int = 5000) -> int:
-        return await self._write(lambda connection: leading.forget_cause(connection, cause, most))
+    async def forget_cause(self, term: int, holder: str, cause: str, most: int = 5000) -> int:
+        return await self._write(
+            lambda connection: leading.forget_cause(connection, term, holder, cause, most)
+        )
 
-    async def due_calls(self, now: int, most: int = 100) -> list[Call]:
-        return await self._read(lambda connection: reading.due_calls(connection, now, most))
+    async def due_calls(self, now: int, most: int = 100, without: Collection[str] = ()) -> list[Call]:
+        hosts = list(without)
+        return await self._read(lambda connection: reading.due_calls(connection, now, most, hosts))
 
     async def next_call(self) -> int | None:
         return await self._read(reading.next_call)
@@ -249,8 +254,8 @@ class SqliteStore:
     async def settle_calls(self, over: Sequence[int], later: Sequence[tuple[int, int, int]]) -> None:
         await self._write(lambda connection: leading.settle_calls(connection, over, later))
 
-    async def put_calls_off(self, url: str, now: int, due_at: int) -> None:
-        await self._write(lambda connection: _run(connection, "put_calls_off", [(url, now, due_at)]))
+    async def put_calls_off(self, host: str, now: int, due_at: int) -> None:
+        await self._write(lambda connection: _run(connection, "put_calls_off", [(host, now, due_at)]))
 
     async def ended_queues(self, since: int, until: int) -> list[str]:
         return await self._read(lambda connection: reading.ended_queues(connection, since, until))

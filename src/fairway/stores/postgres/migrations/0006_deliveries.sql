@@ -3,6 +3,7 @@ CREATE TABLE fairway.delivery (
   number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   job bigint NOT NULL,
   url text NOT NULL,
+  host text NOT NULL,
   body bytea NOT NULL,
   tries integer NOT NULL DEFAULT 0,
   due_at bigint NOT NULL,
