@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 RESOLVE_SECONDS = 5.0
+RESOLVERS = 16  # more than calls that go to one host, whose name server may hang
 MOST_URL = 2000
 #: What the standard library takes for global in one version or another.
 _NOT_PUBLIC = tuple(
@@ -47,13 +50,20 @@ async def public_addresses(host: str, port: int, allow_private: bool = False) ->
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
-            found = await loop.getaddrinfo(_bare(host), port, type=socket.SOCK_STREAM)
+            ask = partial(socket.getaddrinfo, _bare(host), port, type=socket.SOCK_STREAM)
+            found = await loop.run_in_executor(_resolvers(), ask)
     except TimeoutError:
         raise OSError(f"the name {host!r} was not resolved within {RESOLVE_SECONDS:g} s") from None
     except UnicodeError:
         raise OSError(f"{host[:80]!r} is no name of a host") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     return addresses if allow_private else check_public(host, addresses)
+
+
+@cache
+def _resolvers() -> ThreadPoolExecutor:
+    """Threads for look-ups alone: a name server that hangs must not hold up what else needs a thread."""
+    return ThreadPoolExecutor(RESOLVERS, thread_name_prefix="fairway-resolver")
 
 
 def check_public(host: str, addresses: list[str]) -> list[str]:

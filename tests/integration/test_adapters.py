@@ -189,6 +189,18 @@ async def test_a_stopped_attempt_ends_as_what_it_was_stopped_for(stage: Stage, f
     assert await stage.end_of(1) == "cancelled"
 
 
+async def test_what_the_worker_stops_before_it_began_is_given_back(stage: Stage) -> None:
+    """It may be begun elsewhere even if that may happen only once; what people stop has ended."""
+    await stage.begin(stage.kind.last(1))
+    await stage.begin(stage.kind.last(2))
+    for job, kind in ((3, "stopped"), (4, "cancelled")):  # no child is idle, and a new one not ready
+        stage.adapter.begin([stage.kind.last(job)._replace(once=True)])
+        stage.adapter.stop(job, 1, force=False, kind=kind)
+    assert await stage.end_of(4) == "cancelled"
+    await stage.recorder.until(lambda: stage.recorder.returned or (3, 1) in stage.recorder.results)
+    assert stage.recorder.returned == [(3, 1)] and stage.recorder.results.keys() == {(4, 1)}
+
+
 async def test_force_ends_an_attempt_that_resists(stage: Stage) -> None:
     await stage.begin(stage.kind.resist(1))
     stage.adapter.stop(1, 1, force=True)

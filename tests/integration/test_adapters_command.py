@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fairway import ids
+from fairway.adapters import command_result, command_rights
 from fairway.adapters.command import CommandAdapter
 from fairway.adapters.command_payload import Work
 from fairway.adapters.command_rights import NotAllowed, find_rights
@@ -394,6 +395,22 @@ async def test_what_is_not_root_is_told_what_it_cannot(work: dict[str, Any], wor
 
 async def test_an_unknown_user_fails_for_good(adapter: CommandAdapter) -> None:
     await check_work(adapter, "true", "permanent", "NotAllowed", user="no-such-user")
+
+
+async def test_users_that_nobody_can_look_up_now_are_no_fault_of_the_job(
+    adapter: CommandAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_rights, "LOOK_UP_SECONDS", 0.0)
+    recorder = await run(adapter, ["true"], user=str(os.geteuid()))
+    assert recorder.returned == [(1, 1)] and not recorder.results
+
+
+async def test_a_result_that_cannot_be_read_now_is_tried_again(
+    adapter: CommandAdapter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command_result, "READ_SECONDS", 0.0)
+    work = {"cwd": str(tmp_path), "result": {"file": "out.json"}}
+    await check_work(adapter, "echo 7 > out.json", "error", "NotRead", **work)
 
 
 async def test_a_worker_may_be_told_to_be_who_it_is(adapter: CommandAdapter) -> None:

@@ -382,6 +382,17 @@ async def test_companions_of_a_killed_async_attempt_are_not_blamed(world: World)
     assert (world.recorder.result(1).kind, world.recorder.result(2).kind) == ("cancelled", "stopped")
 
 
+async def test_what_runs_at_most_once_is_no_companion_of_what_can_begin_again(world: World) -> None:
+    world.begin(call(1, "block_loop", 60), call(2, "nap", 60)._replace(once=True), call(3, "nap", 60))
+    await eventually(lambda: world.has_started(2)() and world.has_started(3)())
+    world.adapter.stop(1, 1, force=True)
+    await world.recorder.until_ended(2)
+    assert (world.recorder.result(1).kind, world.recorder.result(3).kind) == ("cancelled", "stopped")
+    world.adapter.stop(2, 1, force=False)
+    await world.recorder.until_ended(3)
+    assert world.recorder.result(2).kind == "cancelled"
+
+
 async def test_closing_hands_back_finishes_and_stops(world: World) -> None:
     world.begin(call(1, "sleep", 60))
     await eventually(world.has_started(1))

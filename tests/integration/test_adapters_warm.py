@@ -339,3 +339,19 @@ async def test_what_is_printed_while_several_run_is_nobodys(warden: Warden, tmp_
     recorder = await begun(adapter, call(1, "aborted"), call(2, "shout", "whose"), call(3, "count", 1))
     await recorder.until_ended(2)
     assert [(piece.job, piece.text) for piece in recorder.pieces] == [(3, "counted\n")]
+
+
+async def test_what_runs_at_most_once_has_a_child_to_itself(warden: Warden) -> None:
+    """Where a child is killed to stop one, its companions are given back: such a job could not be."""
+    ready = {"ready": {"protocol": 1, "tasks": [{"name": "add"}], "concurrency": 4}}
+    script = "import os, sys, time\nos.write(4, sys.argv[1].encode() + b'\\n')\ntime.sleep(600)"
+    adapter = WarmAdapter("warm", [sys.executable, "-c", script, json.dumps(ready)], warden, 4)
+    once, other = call(2, "add", 1, 1)._replace(once=True), call(4, "add", 1, 1)._replace(once=True)
+    recorder = await begun(adapter, call(1, "add", 1, 1), once, call(3, "add", 1, 1), other)
+    await eventually(lambda: all(adapter.started(job, 1) for job in (1, 2, 3, 4)))
+    adapter.stop(1, 1, force=True)
+    await recorder.until(lambda: len(recorder.results) == 2)
+    assert (recorder.result(1).kind, recorder.result(3).kind) == ("cancelled", "stopped")
+    adapter.stop(2, 1, force=True)
+    await recorder.until(lambda: len(recorder.results) == 3)
+    assert recorder.result(2).kind == "cancelled" and adapter.started(4, 1)

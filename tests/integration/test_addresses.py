@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from fairway.addresses import PrivateAddress, is_public, public_addresses
@@ -45,3 +49,16 @@ async def test_private_addresses_can_be_allowed() -> None:
 
 async def test_a_public_address_is_returned_as_it_is() -> None:
     assert await public_addresses("8.8.8.8", 443, allow_private=False) == ["8.8.8.8"]
+
+
+async def test_names_are_looked_up_although_all_threads_of_the_loop_are_busy() -> None:
+    done, pool = threading.Event(), ThreadPoolExecutor(1)
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(pool)
+    busy = loop.run_in_executor(None, done.wait, 60)
+    try:
+        assert await public_addresses("localhost", 80, allow_private=True)
+        assert not busy.done()
+    finally:
+        done.set()
+        await busy

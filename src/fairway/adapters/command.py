@@ -23,7 +23,7 @@ import msgspec
 from fairway import ids
 from fairway.adapter import Reporter
 from fairway.adapters.command_payload import Step, Work, open_input, read_work
-from fairway.adapters.command_result import BadResult, Scratch, find_result, meaning, remove
+from fairway.adapters.command_result import BadResult, NotRead, Scratch, find_result, meaning, remove
 from fairway.adapters.command_rights import AS_IT_IS, NotAllowed, Rights, find_rights
 from fairway.adapters.notes import PLACE, Notes
 from fairway.adapters.output import Output
@@ -187,12 +187,15 @@ class Execution:
             return "permanent", self._body("BadPayload", f"not a command: {error}")
         except NotAllowed as error:
             return "permanent", self._body("NotAllowed", str(error))
+        except TimeoutError:
+            log.warning("users and groups cannot be looked up here now: handing back")
+            raise NotBegun from None
         code = 0
         with self._prepared(work):
             for number, step in enumerate(work.steps, 1):
                 ending = await self._try_step(number, step, work) if self._stopped_as is None else None
                 if number == 1 and never_ran(ending) and self._stopped_as in (None, "stopped"):
-                    raise NotBegun
+                    raise NotBegun  # also if it was stopped before its first process, by the worker itself
                 if isinstance(ending, Ended | NotSpawned) and ending.lease_over:
                     self._stopped_as = self._stopped_as or "stopped"
                 if self._stopped_as is not None:
@@ -224,6 +227,8 @@ class Execution:
             return "ok", await find_result(work, self._result_file, line, code, uid)
         except BadResult as error:
             return "permanent", self._body("BadResult", str(error))
+        except NotRead as error:
+            return "error", self._body("NotRead", str(error))
 
     async def _try_step(self, number: int, step: Step, work: Work) -> Happening:
         """Run a step; a worker that cannot even open a pipe for the first one gives the job back."""
@@ -360,7 +365,7 @@ def add_use(used: Note, step: Ended) -> Note:
 
 def never_ran(ending: Happening | None) -> bool:
     """Whether a step was not even tried, because the worker could or must not."""
-    return isinstance(ending, NotSpawned) and (ending.guardian_lost or ending.lease_over)
+    return ending is None or (isinstance(ending, NotSpawned) and (ending.guardian_lost or ending.lease_over))
 
 
 def name_step(number: int, argv: list[str]) -> str:

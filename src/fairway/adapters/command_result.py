@@ -27,6 +27,10 @@ class BadResult(Exception):
     """The program ended well, but its result is missing or cannot be kept."""
 
 
+class NotRead(Exception):
+    """The program ended well, but its result could not be read in time: it may be there next time."""
+
+
 def meaning(code: int, codes: dict[str, list[int]]) -> str:
     """Return what an exit code means: ok, retry or permanent.
 
@@ -66,14 +70,14 @@ def remove(path: Path) -> None:
 
 
 async def find_result(work: Work, written: Path, last_line: str, code: int, uid: int | None) -> bytes:
-    """Return the result as JSON; raises BadResult."""
+    """Return the result as JSON; raises BadResult, and NotRead if that takes too long."""
     if isinstance(work.result, ResultPlace):
         place = Path(work.cwd or ".") / work.result.file
         try:
             async with asyncio.timeout(READ_SECONDS):  # it may lie in a network that hangs
                 text = await asyncio.to_thread(read_file, place, uid)
         except TimeoutError:
-            raise BadResult(f"{work.result.file!r} could not be read in {READ_SECONDS:g} s") from None
+            raise NotRead(f"{work.result.file!r} could not be read in {READ_SECONDS:g} s") from None
         return check_json(text, repr(work.result.file))
     if work.result is not None:
         if not last_line:

@@ -49,15 +49,15 @@ class Rights:
 
 
 async def find_rights(work: Work, euid: int) -> Rights:
-    """Return what the work asks for, at a worker that runs as *euid*; raises NotAllowed."""
+    """Return what the work asks for, at a worker that runs as *euid*.
+
+    Raises NotAllowed, and TimeoutError if nobody says for now who a user is.
+    """
     limits = [_limit(name, value, euid) for name, value in work.limits.items()]
     if work.user is None and work.group is None:
         return Rights(limits=limits) if limits else AS_IT_IS
-    try:
-        async with asyncio.timeout(LOOK_UP_SECONDS):  # users may be kept elsewhere in the network
-            return await asyncio.to_thread(_look_up, work.user, work.group, euid, limits)
-    except TimeoutError:
-        raise NotAllowed(f"user or group could not be looked up in {LOOK_UP_SECONDS:g} s") from None
+    async with asyncio.timeout(LOOK_UP_SECONDS):  # users may be kept elsewhere in the network
+        return await asyncio.to_thread(_look_up, work.user, work.group, euid, limits)
 
 
 AS_IT_IS = Rights()

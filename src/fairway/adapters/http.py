@@ -73,7 +73,7 @@ class HttpAdapter:
         if not self._live:
             self._idle.set()
         if task.cancelled():
-            self._reporter.finished([call.describe_stop()])
+            self._end_stopped(call)
         elif (error := task.exception()) is not None:
             log.error("a request could not be made: %r", error, exc_info=error)
             self._reporter.finished([call.describe_crash(error)])
@@ -81,6 +81,12 @@ class HttpAdapter:
             self._reporter.handed_back([call.key])
         else:
             self._reporter.finished([result])
+
+    def _end_stopped(self, call: Call) -> None:
+        if call.was_not_begun:
+            self._reporter.handed_back([call.key])
+        else:
+            self._reporter.finished([call.describe_stop()])
 
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Drop the connection."""
@@ -173,6 +179,11 @@ class Call:
         self._stopped_as = self._stopped_as or kind
         if self.task is not None:
             self.task.cancel()
+
+    @property
+    def was_not_begun(self) -> bool:
+        """Whether it was stopped for the worker's own reasons, and before anybody has seen it."""
+        return not self.is_sent and self._stopped_as in (None, "stopped")
 
     def _note_sending(self) -> None:
         self.is_sent = True

@@ -87,7 +87,7 @@ class PythonAdapter:
     def _begin_async(self, assignments: Sequence[Assignment]) -> None:
         for index, assignment in enumerate(assignments):
             try:
-                link = self._find_async_link(assignment.kill)
+                link = self._find_async_link(assignment)
             except OSError as error:
                 log.warning("no child for async tasks, handing back: %r", error)
                 self._reporter.handed_back([assignment[:2] for assignment in assignments[index:]])
@@ -107,15 +107,21 @@ class PythonAdapter:
         self._links.add(link)
         return link
 
-    def _find_async_link(self, kill: bool) -> AsyncLink:
-        """Pack the first child that has room; what ends with the lease shares none with what runs on."""
-        for link in self._async_links:
-            if link.ends_with_lease == kill and len(link) < self._async_per_slot and not link.drains:
-                return link
-        return self._new_async_link(kill)
+    def _find_async_link(self, assignment: Assignment) -> AsyncLink:
+        """Pack the first child that has room; what ends with the lease shares none with what runs on.
 
-    def _new_async_link(self, kill: bool) -> AsyncLink:
-        link = AsyncLink(self._warden, self._apps, self, kill)
+        Nor does what runs at most once with what can begin again: that may be killed at any time, and all
+        that is in its child with it. A child for each would be safer, and a hundred processes a slot.
+        """
+        kind = assignment.kill, assignment.once
+        for link in self._async_links:
+            alike = (link.ends_with_lease, link.once) == kind
+            if alike and len(link) < self._async_per_slot and not link.drains:
+                return link
+        return self._new_async_link(*kind)
+
+    def _new_async_link(self, kill: bool, once: bool) -> AsyncLink:
+        link = AsyncLink(self._warden, self._apps, self, kill, once)
         self._links.add(link)
         self._async_links.append(link)
         return link
@@ -227,7 +233,7 @@ class PythonAdapter:
     def _start_heir(self, link: Link) -> Link | None:
         try:
             if isinstance(link, AsyncLink):
-                return self._new_async_link(link.ends_with_lease)
+                return self._new_async_link(link.ends_with_lease, link.once)
             self._idle.insert(0, heir := self._new_sync_link())  # those that are ready are taken first
         except OSError as error:
             log.warning("no child to replace one that has served long enough: %r", error)

@@ -17,8 +17,10 @@ class AsyncLink(Link):
 
     kind = "async"
 
-    def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner, kill: bool = False) -> None:
-        self.ends_with_lease = kill  # all that it runs
+    def __init__(
+        self, warden: Warden, apps: Sequence[str], owner: Owner, kill: bool = False, once: bool = False
+    ) -> None:
+        self.ends_with_lease, self.once = kill, once  # all that it runs
         self.drains = False  # it takes no more, and goes when all it has have ended
         self.sent_at: dict[Key, float] = {}  # what runs, as far as we know
         self.waiting: dict[Key, Assignment] = {}  # what goes out at the next turn of the loop, or when ready

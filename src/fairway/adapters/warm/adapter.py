@@ -73,18 +73,21 @@ class WarmAdapter:
     # --- running ------------------------------------------------------------------------------------
     def begin(self, assignments: Sequence[Assignment]) -> None:
         """Run one attempt, or one bundle in its order."""
-        link = self._find_link(assignments[0].kill)
+        link = self._find_link(assignments[0])
         self._where.update(dict.fromkeys([assignment[:2] for assignment in assignments], link))
-        if len(link.lanes) + 1 < self._concurrency:
+        if len(link.lanes) + 1 < self._concurrency and not assignments[0].once:
             self._roomy.append(link)
         link.begin(assignments)
 
-    def _find_link(self, kill: bool) -> Link:
-        """Take a child with room, a ready one first; what ends with the lease shares none with others."""
+    def _find_link(self, asked: Assignment) -> Link:
+        """Take a child with room, a ready one first; what ends with the lease shares none with others.
+
+        What runs at most once shares none with anybody: killed with another it could not begin again.
+        """
         found = None
         for index in range(len(self._roomy) - 1, -1, -1):
             link = self._roomy[index]
-            if not link.lanes or link.ends_with_lease == kill:
+            if not link.lanes or (link.ends_with_lease == asked.kill and not asked.once):
                 found = index
                 if link.is_ready:
                     break

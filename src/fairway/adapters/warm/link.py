@@ -193,10 +193,15 @@ class Link(Child):
     def _stop_unsent(self, key: Key, kind: str) -> None:
         for lane in list(self.lanes):
             if lane.drop(key):
-                body = describe("Stopped", "stopped before it began")
-                self.owner.finished(Result(*key, kind, body, 0.0))
+                self._end_unsent(key, kind)
                 if not lane.rest and lane.turn is None:
                     self._leave(lane)
+
+    def _end_unsent(self, key: Key, kind: str) -> None:
+        if kind == "stopped":  # for the worker's own reasons: another can run it, even if only once
+            self.owner.give_back([key])
+        else:
+            self.owner.finished(Result(*key, kind, describe("Stopped", "stopped before it began"), 0.0))
 
     # --- 4. its end ---------------------------------------------------------------------------------------
     def has_ended(self, ending: Ended | NotSpawned, was_ready: bool, how: str) -> None:
