@@ -103,7 +103,8 @@ def test_a_command_whose_checkpoint_is_none_does_not_cost_its_worker_the_node(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
     go = tmp_path / "go"
-    script = f"""printf '{{"checkpoint": 1e999}}\\n{{"checkpoint": "\\377"}}\\n{{"progress": 0.5}}\\n' >&$FAIRWAY_NOTES
+    said = '{"checkpoint": 1e999}\\n{"checkpoint": "\\377"}\\n{"progress": 0.5}\\n'
+    script = f"""printf '{said}' >&$FAIRWAY_NOTES
         while [ ! -e {go} ]; do sleep 0.05; done"""
     with RunningNode(tmp_path, "--no-worker") as node, worker(tmp_path, node, "a", env):
         job = node.submit(work={"adapter": "command", "run": [["bash", "-c", script]]})

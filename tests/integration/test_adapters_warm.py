@@ -53,7 +53,8 @@ def python(warden: Warden, **options: Any) -> WarmAdapter:
 
 def scripted(warden: Warden, *said: object) -> WarmAdapter:
     """A child that says these lines, one when it starts and one after each line it reads."""
-    script = "import os, sys\nfor line in sys.argv[1:]:\n os.write(4, os.fsencode(line) + b'\\n')\n os.read(3, 9999)"
+    script = "import os, sys\nfor line in sys.argv[1:]:\n"
+    script += " os.write(4, os.fsencode(line) + b'\\n')\n os.read(3, 9999)"
     lines = [line if isinstance(line, str) else json.dumps(line) for line in said]
     return WarmAdapter("warm", [sys.executable, "-c", script, *lines], warden, 2)
 
