@@ -92,7 +92,7 @@ test-16: setup
 
 test-faults: setup ## Run the long fault runs and the Patroni drill: about an hour.
 	@echo "== long fault runs"
-	@$(BIN)/pytest -q -s -m long --session-timeout=7200 tests/faults tests/acceptance
+	@$(BIN)/pytest -q -s -m long --session-timeout=7200 tests/faults tests/acceptance tests/integration
 
 drill: setup ## Kill the primary of a Patroni cluster under load; ARGS="--fail-overs 5".
 	@$(BIN)/python -m tests.faults.drill $(ARGS)
