@@ -113,7 +113,7 @@ def test_a_command_whose_checkpoint_is_none_does_not_cost_its_worker_the_node(
         go.touch()
         ended = node.job(job, wait="60s")
         assert (ended["state"], ended["attempt"], ended["worker"]) == ("succeeded", 1, "a")
-        assert "note was not understood" in node.http.get(f"/v1/jobs/{job}/logs").text
+        assert "note was not understood" in node.http.get(f"/v1/jobs/{job}/log").text
     assert "refuse" not in (tmp_path / "a.log").read_text()
 
 

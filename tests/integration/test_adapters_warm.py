@@ -174,7 +174,7 @@ async def test_progress_and_checkpoints_are_noted_and_the_next_attempt_goes_on(w
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ('"' + "x" * 70_000 + '"', "a checkpoint of 70002 bytes"),
+        ('"' + "x" * 65_536 + '"', "a checkpoint of 65538 bytes"),
         ("[" * 65 + "]" * 65, "nested deeper than 64"),
     ],
     ids=["large", "deep"],
@@ -182,7 +182,7 @@ async def test_progress_and_checkpoints_are_noted_and_the_next_attempt_goes_on(w
 async def test_a_checkpoint_that_cannot_be_kept_is_complained_of_once(
     warden: Warden, value: str, why: str
 ) -> None:
-    recorder = await run(scripted(warden, READY, noting(value, value)), call(1, "add"))
+    recorder = await run(scripted(warden, READY, noting(value, "[" * 65 + "]" * 65)), call(1, "add"))
     assert recorder.result(1).kind == "ok" and recorder.notes == []
     assert why in recorder.text("notice") and recorder.text("notice").count("not kept") == 1
 

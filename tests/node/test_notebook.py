@@ -216,6 +216,29 @@ async def test_it_is_given_to_another_worker_after_a_hand_back_and_after_a_loss(
         await until(lambda: resumed(third) == {(1, 3): b"2"})
 
 
+class SlowNotes(HeldStore):
+    """Takes its time with notes, as a database does that is busy."""
+
+    async def save_notes(self, notes: Sequence[NoteRow], now: int) -> None:
+        await asyncio.sleep(1)
+        await super().save_notes(notes, now)
+
+
+@in_virtual_time
+async def test_what_an_attempt_said_is_kept_before_the_next_one_begins(tmp_path: Path) -> None:
+    async with Shell(tmp_path, SlowNotes()) as shell:
+        first = await Hand(shell.leader.open_port()).hello()
+        await shell.submit(new_job(1))
+        await until(first.begun)
+        second = await Hand(shell.leader.open_port(), "x-1", "x").hello()
+        await first.port.receive(wire.Draining())
+        await note(first, 1, progress=0.7, checkpoint=b"1")
+        await first.port.receive(wire.HandBack([wire.Held(1, 1)]))
+        await until(lambda: resumed(second))
+        assert resumed(second) == {(1, 2): b"1"}
+        assert (await shell.memory.find_notes([1]))[1].progress == 0.7
+
+
 @in_virtual_time
 async def test_a_begin_that_is_sent_again_has_it_too(tmp_path: Path) -> None:
     async with Shell(tmp_path, HeldStore()) as shell:

@@ -276,6 +276,8 @@ class Engine:
     async def _commit(self, work: Work, after: asyncio.Task[Receipt] | None) -> Receipt:
         """Commit, with a few tries while the store says that nothing was written."""
         self.commits += 1
+        if work.plan.batch.returns:  # once their next attempts have begun, these have no say any more
+            await self.notebook.flush()
         term, holder = self.reign.term, self.reign.holder
         for attempt in range(COMMIT_TRIES):
             try:
@@ -411,11 +413,13 @@ class Engine:
             send_begins(self.ports, self.core.world, begun, {}, self.reign.term, checkpoints)
 
     async def _find_checkpoints(self, begun: Sequence[Begun]) -> Mapping[int, bytes]:
-        """Read where attempts go on that earlier ones began. First attempts, nearly all, need no look."""
+        """Read where attempts go on that earlier ones began. First attempts, nearly all, need no look.
+
+        What those said was written before they came back: see `_commit`.
+        """
         again = [one[0] for one in begun if one[1] > 1]
         if not again:
             return {}
-        await self.notebook.flush()
         for tries_left in reversed(range(COMMIT_TRIES)):
             try:
                 return await self._store.checkpoints(again)

@@ -2,7 +2,7 @@
 
 Of each attempt only the newest word on each thing is kept, so a task may speak as often as it likes. Progress
 and use of resources are written a few times a second, a checkpoint at once; and all there is before anybody
-reads notes, or an attempt begins that may go on from a checkpoint: see `flush`. Bounded; when the store
+reads notes, or an attempt comes back of which another may go on: see `flush`. Bounded; when the store
 does not take notes for long they are dropped and counted. Owned by an engine.
 """
 
