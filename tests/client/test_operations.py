@@ -46,7 +46,7 @@ def test_an_operation_is_aborted(app: fairway.App) -> None:
     queue = f"queue:aborted/{id(app)}"
     filled(app, queue.removeprefix("queue:"))
     app.act(queue, "cancel").wait(SECONDS)
-    operation = app.act(queue, "retry", canary=1)  # nobody runs it
+    operation = app.act(f"{queue} state:cancelled", "retry", canary=1)  # nobody runs it
     with pytest.raises(TimeoutError):
         operation.wait(0.05)
     assert operation.abort().wait(SECONDS).state == "aborted"

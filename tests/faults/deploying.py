@@ -29,5 +29,6 @@ def count(steps: int) -> list[int]:
     for step in range(first, steps):
         time.sleep(STEP_SECONDS)
         me.checkpoint(step + 1)
+        say("step")
     say("end")
     return [first, steps]

@@ -151,8 +151,11 @@ def test_restarting_six_workers_twice_under_load_costs_nothing(tmp_path: Path) -
 def test_jobs_with_checkpoints_go_on_where_they_were(tmp_path: Path) -> None:
     with deployed(tmp_path, count=3, slots=2, grace="300ms") as fleet:
         ended = deploy_under_load(fleet, [count(60) for _ in range(16)])
-    resumed = [job["outcome"]["value"] for job in ended if job["attempt"] > 1]
-    assert resumed and all(0 < first <= steps for first, steps in resumed)
+    steps = Counter(line.job for line in witness.read(fleet.seen) if line.verb == "step")
+    resumed = [job for job in ended if job["attempt"] > 1 and job["outcome"]["value"][0] > 0]
+    assert resumed, "no job went on from a checkpoint"
+    # Each step was done once; one that was checkpointed when its attempt was stopped may not have been said.
+    assert {job["id"]: steps[job["id"]] for job in ended if not 56 <= steps[job["id"]] <= 60} == {}
 
 
 def test_a_drain_with_a_deadline_hands_back_what_is_left(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class Postman:
         self._out: dict[int, asyncio.Task[None]] = {}
         self._hosts: Counter[str] = Counter()
         self._stirred = engine.noticed
+        self._settled: set[int] = set()  # since the store was last asked: its answer may be older than that
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -71,6 +72,7 @@ class Postman:
         """Send out what may go; say whether anything is due."""
         while len(self._out) < AT_ONCE:
             full = self._full_hosts()
+            self._settled.clear()
             due = await self._store.due_calls(wall(), without=full)
             for call in due:
                 self._send(call)
@@ -88,7 +90,9 @@ class Postman:
 
     def _send(self, call: Call) -> None:
         host = call.host
-        if call.number in self._out or len(self._out) >= AT_ONCE or self._hosts[host] >= AT_ONE_HOST:
+        if call.number in self._out or call.number in self._settled:
+            return
+        if len(self._out) >= AT_ONCE or self._hosts[host] >= AT_ONE_HOST:
             return
         self._hosts[host] += 1
         self._out[call.number] = asyncio.create_task(self._deliver(call))
@@ -102,6 +106,7 @@ class Postman:
             await asyncio.sleep(TROUBLE_SECONDS)
         finally:
             del self._out[call.number]
+            self._settled.add(call.number)
             self._hosts[call.host] -= 1
             if not self._hosts[call.host]:
                 del self._hosts[call.host]
