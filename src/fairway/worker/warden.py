@@ -142,6 +142,11 @@ class Warden:
         """The guardian's pid."""
         return self._guardian.pid if self._guardian else None
 
+    @property
+    def starting(self) -> int:
+        """How many processes the guardian was asked for and has not told of."""
+        return len(self._starting)
+
     def start(self) -> None:
         """Start the guardian, unless it runs."""
         if self._socket is not None or self._closed:
