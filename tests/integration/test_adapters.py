@@ -237,7 +237,8 @@ async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begu
     await stage.begin(stage.kind.last(1))
     stage.signal_guardian(signal.SIGSTOP)
     stage.adapter.begin([stage.kind.last(2)])  # which needs a process that nobody will start
-    await eventually(lambda: stage.warden.starting)  # else the next guardian would be asked for it
+    if stage.adapter.name == "command":  # which asks a moment later, and then the next guardian
+        await eventually(lambda: stage.warden.starting)
     stage.signal_guardian(signal.SIGKILL)
     assert await stage.end_of(1) == "crashed"
     await stage.recorder.until(lambda: stage.recorder.returned)
