@@ -1,6 +1,8 @@
-"""Lines cut out of a stream of bytes, each bounded: what a line has beyond its first 64 KB is dropped."""
+"""Bytes out of a pipe, and lines cut out of them, each bounded: what one has beyond 64 KB is dropped."""
 
 from __future__ import annotations
+
+import os
 
 MOST_LINE_BYTES = 64 * 1024
 CUT = b" [line cut]\n"
@@ -42,3 +44,13 @@ class Lines:
             return b""
         head, self._line, self._cut = self._line[:MOST_LINE_BYTES] + CUT, b"", True
         return head
+
+
+def read_now(fd: int, most: int) -> bytes | None:
+    """Return what stands in a pipe; None if there is nothing yet, empty at its end."""
+    try:
+        return os.read(fd, most)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fairway.adapters.lines import read_now
 from fairway.errors import InvalidRequest
 from fairway.notes import MOST_CHECKPOINT_BYTES, MOST_TEXT, check_checkpoint
 from fairway.wire.messages import Note
@@ -91,12 +92,9 @@ class Notes:
 
     def _read(self) -> int:
         """Take what is there; return how much it was. At the end, close."""
-        try:
-            chunk = os.read(self._fd, READ_BYTES)
-        except BlockingIOError:
+        chunk = read_now(self._fd, READ_BYTES)
+        if chunk is None:
             return 0
-        except OSError:
-            chunk = b""
         if chunk:
             self._take(chunk)
         else:

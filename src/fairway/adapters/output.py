@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fairway.adapters.lines import MOST_BYTES, MOST_LINE_BYTES, Lines
+from fairway.adapters.lines import MOST_BYTES, MOST_LINE_BYTES, Lines, read_now
 from fairway.wire.messages import LogPiece
 
 TAIL_BYTES = 4096
@@ -184,12 +184,9 @@ class Stream:
             self._slow_down()
 
     def _read(self, most: int) -> bytes:
-        try:
-            chunk = os.read(self._fd, most)
-        except BlockingIOError:
+        chunk = read_now(self._fd, most)
+        if chunk is None:
             return b""
-        except OSError:
-            chunk = b""
         if not chunk:
             self.close()
         self._output.take(self._name, chunk)

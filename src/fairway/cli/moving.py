@@ -9,12 +9,10 @@ from typing import Any
 
 import click
 
-from fairway.cli.calling import current, part, path, talks
+from fairway.cli.calling import current, path, talks
+from fairway.cli.looking import looks
 from fairway.cli.output import clean, count_of, remark, say, show_json
-from fairway.errors import WorldError
 
-LOOK_SECONDS = 0.2
-PATIENCE_SECONDS = 60.0  # with a cluster that answers nothing: it may be electing a leader
 TELL_SECONDS = 5.0
 
 
@@ -51,7 +49,7 @@ def _progress(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield how far it is, and draw it: a bar on a terminal, a line now and then elsewhere."""
     if not sys.stderr.isatty():
         told = time.monotonic()
-        for now in _looks(operation):
+        for now in looks(operation):
             if now["state"] != "done" and time.monotonic() > told + TELL_SECONDS:
                 told = time.monotonic()
                 remark(_words(now))
@@ -59,7 +57,7 @@ def _progress(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     label = f"{operation['kind']} {clean(operation['from'])}"
     with click.progressbar(length=max(operation["jobs"], 1), label=label, file=sys.stderr) as bar:
-        for now in _looks(operation):
+        for now in looks(operation):
             done = max(now["jobs"] - now["left"], 0) if now["state"] != "done" else bar.length or 0
             bar.update(max(done - bar.pos, 0))
             yield now
@@ -68,17 +66,3 @@ def _progress(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _words(now: dict[str, Any]) -> str:
     running = f", {count_of(now['running'], 'attempt')} yet to end" if now["running"] else ""
     return f"{count_of(now['left'], 'job')} of {now['jobs']} left{running}"
-
-
-def _looks(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the operation again and again; whoever leads goes on with it."""
-    transport, now, heard = current().transport(), operation, time.monotonic()
-    while True:
-        yield now
-        time.sleep(LOOK_SECONDS)
-        try:
-            now = transport.call("GET", f"/operations/{part(operation['id'])}")
-            heard = time.monotonic()
-        except WorldError:
-            if time.monotonic() > heard + PATIENCE_SECONDS:
-                raise

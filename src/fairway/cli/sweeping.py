@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from fairway.cli.calling import current, part
+from fairway.cli.looking import looks
 from fairway.cli.output import clean, count_of, remark
-from fairway.errors import WorldError
 
-LOOK_SECONDS = 0.2
-PATIENCE_SECONDS = 60.0  # with a cluster that answers nothing
 TELL_SECONDS = 5.0
 #: From so many jobs on a bar shows how far it is.
 BAR_FROM = 20
@@ -65,17 +63,12 @@ def _is_open(operation: Operation) -> bool:
 
 
 def _until_over(operation: Operation, show: Shows) -> Operation:
-    transport, heard = current().transport(), time.monotonic()
-    while _is_open(operation):
-        show(operation)
-        time.sleep(LOOK_SECONDS)
-        try:
-            operation = transport.call("GET", f"/operations/{part(operation['id'])}")
-            heard = time.monotonic()
-        except WorldError:
-            if time.monotonic() > heard + PATIENCE_SECONDS:
-                raise
-    return operation
+    now = operation
+    for now in looks(operation):
+        if not _is_open(now):
+            break
+        show(now)
+    return now
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
+from fairway.adapters.lines import read_now
 from fairway.adapters.warm.lines import MOST_LINE_BYTES
 
 READ_BYTES = 64 * 1024
@@ -92,12 +93,9 @@ class Channel:
             left -= count
 
     def _on_readable(self) -> int:
-        try:
-            chunk = os.read(self._reader, READ_BYTES)
-        except BlockingIOError:
+        chunk = read_now(self._reader, READ_BYTES)
+        if chunk is None:
             return 0
-        except OSError:
-            chunk = b""
         if chunk:
             self._take(chunk)
         else:

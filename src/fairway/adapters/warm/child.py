@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from abc import ABC, abstractmethod
 
 from fairway.adapters.output import Output
 from fairway.adapters.python.link import describe_ending
@@ -26,7 +27,7 @@ class CannotStart(Exception):
     """A child did not get ready; the message says why."""
 
 
-class Child:
+class Child(ABC):
     """A process that speaks the warm protocol. Owned by the agent's loop."""
 
     def __init__(self, warden: Warden, program: Program) -> None:
@@ -144,18 +145,18 @@ class Child:
         return f"{why}\n\n{self.speech.tail}" if self.speech.tail else why
 
     # --- what the link does -------------------------------------------------------------------------------
+    @abstractmethod
     def find_output(self) -> Output | None:
         """Return the output of the job whose code runs; None if there is none, or more than one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def became_ready(self) -> None:
         """Send what has waited."""
-        raise NotImplementedError
 
+    @abstractmethod
     def took(self, line: lines.Line) -> None:
         """Take in a line; raises Rubbish if it cannot be meant."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_ended(self, ending: Ended | NotSpawned, was_ready: bool, how: str) -> None:
         """Say what became of the attempts it had."""
-        raise NotImplementedError
