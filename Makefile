@@ -10,9 +10,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 STAMP := $(VENV)/.stamp-installed
 LISTEN ?= 127.0.0.1:8899
+# Where tests that start no processes put their databases: in memory, if there are 4 GB to spare.
+MEMORY = $$(free=$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }'); \
+  [ "$${free:-0}" -gt 4000000 ] && [ -w /dev/shm ] && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+# Hundreds of short processes would else compile the same modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 
-# These kill processes under load and judge how soon all goes on; side by side they would disturb each other.
-SERIAL := $(addprefix tests/faults/test_,kill_node.py cluster_short.py cluster_doorbell.py schedule_leaders.py)
+# These kill processes under load and judge how soon all goes on: many side by side would disturb each other.
+CALM := $(addprefix tests/faults/test_,kill_node.py cluster_short.py cluster_doorbell.py schedule_leaders.py)
 # These start real processes too, but mostly wait for each other.
 SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
@@ -44,7 +49,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "installing the locked packages"
 	@awk '/^[a-z]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) --require-hashes --no-deps -r $(VENV)/uv.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
 	  { echo "uv could not; trying pip, which may know another package index"; \
 	    $(PIP) --require-hashes --no-deps -r requirements.lock; }
 	@$(PIP) --no-deps --no-build-isolation --editable .
@@ -73,13 +78,13 @@ imports: setup types
 
 unit: setup imports
 	@echo "== tests without processes of their own, three at a time: some wait for a disk or a clock"
-	@$(BIN)/pytest -q -n 3 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 3 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 processes: setup unit
 	@echo "== tests with real processes, four files at a time"
-	@$(BIN)/pytest -q -n 4 --dist loadfile --session-timeout=600 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(SERIAL))
-	@echo "== tests with real processes, one after the other"
-	@$(BIN)/pytest -q --session-timeout=400 $(SERIAL)
+	@$(BIN)/pytest -q -n 4 --dist loadfile --session-timeout=600 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(CALM))
+	@echo "== tests with real processes, two at a time"
+	@$(BIN)/pytest -q -n 2 --dist loadfile --session-timeout=400 $(CALM)
 
 # The long runs show their reports as they come (-s); one that fails does not spare the others.
 test-all: test test-16 test-faults ## Run make test, then PostgreSQL 16, PgBouncer, the long fault runs, the drill.

@@ -26,6 +26,8 @@ from uuid import uuid4
 
 import asyncpg
 
+from fairway.stores.postgres import PostgresStore
+
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 START_SECONDS = 30.0
@@ -51,6 +53,7 @@ class TempPostgres:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._as_user: dict[str, Any] = {}
+        self._template: str | None = None
         if os.geteuid() == 0:
             self._leave_root()
 
@@ -104,20 +107,33 @@ class TempPostgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def new_database(self) -> str:
-        """Make an empty database and return its address."""
-        name = f"test_{uuid4().hex[:12]}"
-        asyncio.run(self._run(f'CREATE DATABASE "{name}"'))
-        return self.dsn_of(name)
+        """Make a database with Fairway's tables and return its address."""
+        return asyncio.run(self.make_database())
 
     async def make_database(self) -> str:
-        """Do the same inside a running loop."""
+        """Do the same inside a running loop.
+
+        The tables are made once and copied as files, which costs a tenth of making both anew.
+        """
+        if self._template is None:
+            self._template = await self.make_empty_database()
+            store = PostgresStore(self._template)
+            await store.open()
+            await store.close()
+        return await self._create(f'TEMPLATE "{_name_in(self._template)}" STRATEGY file_copy')
+
+    async def make_empty_database(self) -> str:
+        """Make a database without tables and return its address."""
+        return await self._create()
+
+    async def _create(self, how: str = "") -> str:
         name = f"test_{uuid4().hex[:12]}"
-        await self._run(f'CREATE DATABASE "{name}"')
+        await self._run(f'CREATE DATABASE "{name}" {how}')
         return self.dsn_of(name)
 
     async def drop_database(self, dsn: str) -> None:
         """Remove a database, whoever is connected to it."""
-        await self._run(f'DROP DATABASE IF EXISTS "{dsn.rsplit("/", 1)[1]}" WITH (FORCE)')
+        await self._run(f'DROP DATABASE IF EXISTS "{_name_in(dsn)}" WITH (FORCE)')
 
     async def _run(self, sql: str) -> None:
         connection = await asyncpg.connect(self.dsn, timeout=10)
@@ -193,6 +209,10 @@ def shared_server(version: int = 18) -> TempPostgres:
     server = TempPostgres(version).start()
     atexit.register(server.stop)
     return server
+
+
+def _name_in(dsn: str) -> str:
+    return dsn.rsplit("/", 1)[1]
 
 
 def _has_user(name: str) -> bool:

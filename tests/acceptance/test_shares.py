@@ -127,7 +127,7 @@ def test_who_is_rated_or_full_delays_nobody(stage: Stage) -> None:
     assert replay.waiting[f"{branch}/full"] and replay.waiting[f"{branch}/rated"], "nobody was held back"
 
 
-@pytest.mark.parametrize("waiting", [20_000, pytest.param(1_000_000, marks=[many, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("waiting", [4_000, pytest.param(1_000_000, marks=[many, pytest.mark.timeout(600)])])
 def test_a_new_weight_shows_within_a_thousand_begins(stage: Stage, waiting: int) -> None:
     branch = stage.fresh_branch()
     a, b = f"{branch}/a", f"{branch}/b"

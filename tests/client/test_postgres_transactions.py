@@ -31,7 +31,7 @@ class Undo(Exception):
 @pytest.fixture(scope="module")
 def empty_dsn() -> str:
     """A database without a scheduler."""
-    return shared_server().new_database()
+    return asyncio.run(shared_server().make_empty_database())
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ class Drama:
 
 
 @given(st.integers(0, 1 << 60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_at_one_stroke_is_the_same_as_one_by_one(seed: int) -> None:
     original, lines.CHUNK = lines.CHUNK, 4
     try:

@@ -62,7 +62,7 @@ class Line:
 
 # --- 1, 2: shares ----------------------------------------------------------------------------------------
 @given(st.integers(2, 9), st.integers(0, 200), st.integers(1, 200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_flows_get_equal_parts_of_any_window(flows: int, start: int, width: int) -> None:
     line = Line(quantum=1)
     for number in range(flows):
@@ -74,7 +74,7 @@ def test_flows_get_equal_parts_of_any_window(flows: int, start: int, width: int)
 
 
 @given(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 5.0]), min_size=2, max_size=6), st.integers(1, 400))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_flows_get_parts_by_weight(weights: list[float], begins: int) -> None:
     names = [f"f{number}" for number in range(len(weights))]
     line = Line(quantum=1, flow_weights=dict(zip(names, weights, strict=True)))
@@ -113,7 +113,7 @@ def test_without_a_quantum_flows_share_what_one_slot_takes() -> None:
     st.integers(2, 30),
     st.sampled_from([None, 2]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_many_at_once_come_as_one_by_one(
     jobs: list[tuple[str, int, int]], quantum: int, most: int, divisor: int | None
 ) -> None:
@@ -165,7 +165,7 @@ steps = st.lists(
 @given(
     steps, st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 2]), st.sampled_from(["jobs", "seconds"])
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_inside_a_flow_first_come_first_served_and_nothing_idles(
     script: list[Any], quantum: int | None, divisor: int | None, charge: str
 ) -> None:

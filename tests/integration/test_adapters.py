@@ -235,6 +235,7 @@ async def test_closing_stops_what_runs_after_its_grace(stage: Stage) -> None:
 @guarded
 async def test_a_lost_guardian_crashes_what_ran_and_gives_back_what_had_not_begun(stage: Stage) -> None:
     await stage.begin(stage.kind.last(1))
+    await eventually(lambda: not stage.warden.starting)  # its output may come before the word that it runs
     stage.signal_guardian(signal.SIGSTOP)
     stage.adapter.begin([stage.kind.last(2)])  # which needs a process that nobody will start
     if stage.adapter.name == "command":  # which asks a moment later, and then the next guardian
