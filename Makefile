@@ -77,8 +77,8 @@ imports: setup types
 	@$(BIN)/lint-imports
 
 unit: setup imports
-	@echo "== tests without processes of their own, three at a time: some wait for a disk or a clock"
-	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 3 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	@echo "== tests without processes of their own, four at a time: some wait for a disk or a clock"
+	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 4 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 processes: setup unit
 	@echo "== tests with real processes, four files at a time"

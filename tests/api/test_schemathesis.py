@@ -67,7 +67,7 @@ def test_the_document_that_is_served_is_the_one_that_is_tested(node_url: str) ->
 
 @pytest.mark.parametrize(("name", "mode"), MODES)
 def test_what_the_document_says_is_true(node_url: str, name: str, mode: GenerationMode) -> None:
-    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(OPERATIONS[name].as_strategy(generation_mode=mode))
     def check(case: Any) -> None:
         case.call_and_validate(base_url=node_url, checks=CHECKS, timeout=SECONDS)
