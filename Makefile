@@ -114,7 +114,7 @@ bench-flood: setup ## Measure how long one job waits beside another tenant's flo
 bench-backlog: setup ## Load 10,000,000 waiting jobs into a core and watch its memory.
 	@$(BIN)/python -m bench.backlog $(ARGS)
 
-bench-memory: setup ## Send 1,000,000 jobs through one node and watch its memory.
+bench-memory: setup ## Send 1,000,000 jobs through one node, then one worker, and watch their memory.
 	@$(BIN)/python -m bench.run --only memory --memory-jobs 1000000 $(ARGS)
 
 lock: ## Resolve requirements.lock anew from pyproject.toml.

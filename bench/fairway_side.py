@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bench.machine import ROOT
+from bench.machine import ROOT, cost_of
 from bench.node import QUEUE, Node
 from bench.rows import Row, median, percentiles
 
@@ -142,19 +142,12 @@ def sample(begin: Any, samples: int) -> list[float]:
 
 
 def memory(node: Node, jobs: int) -> Iterator[Row]:
-    """Send *jobs* through the node, 25,000 at a time, and watch its memory.
+    """Send *jobs* through the node and watch its memory.
 
     It fills caches first and then must stand still, so the number is what the second half added.
     """
-    costs, started, done = [node.cost()], time.perf_counter(), 0
-    while done < jobs:
-        count = min(25_000, jobs - done)
-        node.submit("nothing", count)
-        node.wait_until_idle()
-        done += count
-        costs.append(node.cost())
-        print(f"\r  memory: {done:,} of {jobs:,} jobs", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+    costs, started = [node.cost()], time.perf_counter()
+    costs += [node.cost() for _ in _send(node, jobs)]
     rate = jobs / (time.perf_counter() - started)
     seen = [costs[0], costs[len(costs) // 2], costs[-1]]
     alone = " → ".join(f"{each.rss_of_root / 1e6:.0f}" for each in seen)
@@ -163,6 +156,28 @@ def memory(node: Node, jobs: int) -> Iterator[Row]:
     added = (seen[2].rss_of_root - seen[1].rss_of_root) / 1e6
     yield Row(f"memory added by the second half of {jobs:,} jobs", SIDE, added, "MB", note, True)
     yield Row(f"submit and drain of {jobs:,} jobs", SIDE, rate, "jobs/s", "bulk submit and execution at once")
+
+
+def agent_memory(node: Node, jobs: int) -> Iterator[Row]:
+    """Do the same with a worker apart from its node, and watch the worker's agent, warm after a tenth."""
+    seen = [cost_of(node.worker.pid).rss_of_root / 1e6]
+    seen += [cost_of(node.worker.pid).rss_of_root / 1e6 for _ in _send(node, jobs)]
+    warm, most = seen[len(seen) // 10], max(seen)
+    note = (
+        f"{seen[0]:.1f} MB at start, {warm:.1f} after a tenth, at most {most:.1f}, {seen[-1]:.1f} at the end"
+    )
+    yield Row(f"memory added to a worker's agent by {jobs:,} jobs", SIDE, most - warm, "MB", note, True)
+
+
+def _send(node: Node, jobs: int) -> Iterator[int]:
+    """Send jobs through the node, 25,000 at a time, and say each time how many are done."""
+    for done in range(0, jobs, 25_000):
+        count = min(25_000, jobs - done)
+        node.submit("nothing", count)
+        node.wait_until_idle()
+        print(f"\r  memory: {done + count:,} of {jobs:,} jobs", end="", file=sys.stderr, flush=True)
+        yield done + count
+    print(file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A Fairway node with a worker of two slots, in a process of its own, on a fresh file."""
+"""A Fairway node with a worker of two slots, in one process or each in its own, on a fresh file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import apsw
 import httpx
@@ -27,6 +27,7 @@ class Node:
 
     def __init__(self, port: int, process: subprocess.Popen[bytes], database: Path) -> None:
         self.port, self.process, self.database = port, process, database
+        self.worker = process
         self.url = f"http://127.0.0.1:{port}"
         self.http = httpx.Client(base_url=self.url, timeout=60)
 
@@ -72,34 +73,48 @@ class Node:
 
 
 @contextlib.contextmanager
-def running_node(directory: Path, name: str, warm_up: Callable[[Node], None]) -> Iterator[Node]:
+def running_node(
+    directory: Path, name: str, warm_up: Callable[[Node], None], apart: bool = False
+) -> Iterator[Node]:
     """Start a node on a fresh file, warm it up, lend it, stop it."""
     home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=directory))
-    with node_on(f"sqlite:///{home / 'fairway.db'}", home) as node:
+    with node_on(f"sqlite:///{home / 'fairway.db'}", home, apart=apart) as node:
         warm_up(node)
         yield node
 
 
 @contextlib.contextmanager
-def node_on(address: str, home: Path, slots: int = SLOTS) -> Iterator[Node]:
-    """Start a node on a database, lend it when its worker has joined, stop it."""
+def node_on(address: str, home: Path, slots: int = SLOTS, apart: bool = False) -> Iterator[Node]:
+    """Start a node on a database, lend it when its worker has joined, stop it.
+
+    The worker is part of the node's process, or *apart* from it.
+    """
     port, log = free_port(), home / "node.log"
-    command = [str(Path(sys.executable).with_name("fairway")), "up", "--database", address]
+    up = ["up", "--database", address, "--listen", f"127.0.0.1:{port}"]
+    work = ["--slots", str(slots), "--app", "bench.tasks:app"]
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--listen", f"127.0.0.1:{port}", "--slots", str(slots), "--app", "bench.tasks:app"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "FAIRWAY_HOME": str(home)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        process = _start([*up, *(["--no-worker"] if apart else work)], home, output)
         node = Node(port, process, home / "fairway.db")
         try:
+            if apart:
+                node.worker = _start(["worker", "--join", node.url, *work], home, output)
             until(lambda: is_ready(node, log), "the node to be ready", timeout=30)
             yield node
         finally:
             node.http.close()
+            if apart:
+                stop(node.worker)
             stop(process)
+
+
+def _start(words: list[str], home: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("fairway")), *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "FAIRWAY_HOME": str(home)},
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def is_ready(node: Node, log: Path) -> bool:

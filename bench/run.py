@@ -105,6 +105,8 @@ class Run:
         if self.fairway:
             with self._node("memory") as node:
                 yield from fairway_side.memory(node, self.memory_jobs)
+            with self._node("agent", apart=True) as node:
+                yield from fairway_side.agent_memory(node, self.memory_jobs)
 
     def _both(
         self, ours: Callable[[Node], Iterable[Row]], theirs: Callable[[str], Iterable[Row]]
@@ -115,8 +117,8 @@ class Run:
         for fsync in FSYNC if self.huey else ():
             yield from theirs(fsync)
 
-    def _node(self, name: str) -> Any:
-        return running_node(self.directory, name, fairway_side.warm_up)
+    def _node(self, name: str, apart: bool = False) -> Any:
+        return running_node(self.directory, name, fairway_side.warm_up, apart)
 
 
 PARTS: dict[str, Callable[[Run], Iterator[Row]]] = {

@@ -24,7 +24,7 @@ from bench.machine import ROOT
 from bench.node import QUEUE, Node, node_on
 from bench.peers.peer import watch_idle
 from bench.peers.program import CALL_SECONDS, PROGRAMS
-from bench.peers.server import Database, Server
+from bench.peers.server import Database, Server, Unfinished
 from bench.peers.side import Side, Submitted
 
 
@@ -62,6 +62,7 @@ class FairwayQueue:
 
     def __init__(self, database: Database, home: Path, stack: contextlib.ExitStack) -> None:
         self.database, self._home, self._stack = database, home, stack
+        self._unfinished = Unfinished(database, "fairway.job")
         self._started: Node | None = None
 
     @property
@@ -88,10 +89,10 @@ class FairwayQueue:
         yield
 
     def left(self) -> int:
-        return int(self.database.ask("SELECT count(*) FROM fairway.job"))
+        return self._unfinished.count()
 
     def is_empty(self) -> bool:
-        return not self.database.ask("SELECT EXISTS (SELECT 1 FROM fairway.job)")
+        return self._unfinished.is_empty()
 
     def check(self, jobs: int) -> str:
         ended = int(self.database.ask("SELECT count(*) FROM fairway.ended WHERE state = 2"))
@@ -104,7 +105,7 @@ class FairwayQueue:
         return found
 
     def settle(self) -> None:
-        self.database.settle()
+        self._unfinished.settle()
 
     def cpu_seconds(self) -> tuple[float, float]:
         return self.node.cost().cpu_seconds, self.database.server.cpu_seconds()

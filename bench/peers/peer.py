@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.program import Program, Runs
-from bench.peers.server import Database, Server
+from bench.peers.server import Database, Server, Unfinished
 from bench.peers.side import Submitted
 
 WORKERS = 2
@@ -53,6 +53,7 @@ class PeerQueue:
 
     def __init__(self, runs: Runs, database: Database, tables: Tables) -> None:
         self._runs, self._database, self._tables = runs, database, tables
+        self._unfinished = Unfinished(database, tables.unfinished)
 
     def call(self, *words: object) -> Any:
         """Let its program do one verb."""
@@ -68,10 +69,10 @@ class PeerQueue:
         return self._runs.working(WORKERS)
 
     def left(self) -> int:
-        return int(self._database.ask(f"SELECT count(*) FROM {self._tables.unfinished}"))
+        return self._unfinished.count()
 
     def is_empty(self) -> bool:
-        return not self._database.ask(f"SELECT EXISTS (SELECT 1 FROM {self._tables.unfinished})")
+        return self._unfinished.is_empty()
 
     def check(self, jobs: int) -> str:
         """Compare the workers' own counters, and the table of ended jobs if there is one."""
@@ -89,7 +90,7 @@ class PeerQueue:
         return found
 
     def settle(self) -> None:
-        self._database.settle()
+        self._unfinished.settle()
 
     def cpu_seconds(self) -> tuple[float, float]:
         return self._runs.cpu_seconds(), self._database.server.cpu_seconds()
