@@ -21,6 +21,7 @@ from bench.node import QUEUE, Node
 from bench.rows import Row, median, percentiles
 
 SIDE = "fairway"
+STEP = 25_000  # jobs between two looks at the memory
 
 
 def warm_up(node: Node) -> None:
@@ -162,7 +163,8 @@ def agent_memory(node: Node, jobs: int) -> Iterator[Row]:
     """Do the same with a worker apart from its node, and watch the worker's agent, warm after a tenth."""
     seen = [cost_of(node.worker.pid).rss_of_root / 1e6]
     seen += [cost_of(node.worker.pid).rss_of_root / 1e6 for _ in _send(node, jobs)]
-    warm, most = seen[len(seen) // 10], max(seen)
+    warm = seen[max(1, jobs // 10 // STEP)]
+    most = max(seen)
     note = (
         f"{seen[0]:.1f} MB at start, {warm:.1f} after a tenth, at most {most:.1f}, {seen[-1]:.1f} at the end"
     )
@@ -170,9 +172,9 @@ def agent_memory(node: Node, jobs: int) -> Iterator[Row]:
 
 
 def _send(node: Node, jobs: int) -> Iterator[int]:
-    """Send jobs through the node, 25,000 at a time, and say each time how many are done."""
-    for done in range(0, jobs, 25_000):
-        count = min(25_000, jobs - done)
+    """Send jobs through the node, a step at a time, and say each time how many are done."""
+    for done in range(0, jobs, STEP):
+        count = min(STEP, jobs - done)
         node.submit("nothing", count)
         node.wait_until_idle()
         print(f"\r  memory: {done + count:,} of {jobs:,} jobs", end="", file=sys.stderr, flush=True)
