@@ -121,11 +121,17 @@ def _run(connection: apsw.Connection, name: str, rows: Sequence[Row]) -> None:
         raise Deposed(f"{missing} of {len(rows)} records of {name} did not find their job as planned")
 
 
-def _run_groups(connection: apsw.Connection, name: str, groups: Mapping[Row, list[int]]) -> None:
-    """Run a fenced statement once per group of jobs that have everything else in common."""
+def _run_groups(
+    connection: apsw.Connection, name: str, groups: Mapping[Row, list[int]], everybody: Any = None
+) -> None:
+    """Run a fenced statement once per group of jobs that have everything else in common.
+
+    Mostly there is one group, and its array is made already: that of *everybody*.
+    """
     for values, jobs in groups.items():
         before = connection.total_changes()
-        connection.execute(SQL[name], (_carray(jobs), *values))
+        array_of_jobs = everybody if everybody is not None and len(groups) == 1 else _carray(jobs)
+        connection.execute(SQL[name], (array_of_jobs, *values))
         missing = len(jobs) - (connection.total_changes() - before)
         if missing:
             raise Deposed(f"{missing} of {len(jobs)} records of {name} did not find their job as planned")
@@ -151,11 +157,11 @@ def _end(connection: apsw.Connection, ends: list[End], now: int) -> None:
             groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
         else:
             failed[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes, cause] += jobs
-    _run_groups(connection, "end_jobs", groups)
-    _run_groups(connection, "end_failed", failed)
-    over = [job for end in ends for job in end.jobs]
-    _delete(connection, over)
-    _stop_running(connection, over)
+    over = _carray([job for end in ends for job in end.jobs])
+    _run_groups(connection, "end_jobs", groups, None if failed else over)
+    _run_groups(connection, "end_failed", failed, None if groups else over)
+    connection.execute(SQL["delete_jobs"], (over,))
+    connection.execute(SQL["delete_live"], (over,))
     keys = [(end.queue, end.unique, job) for end in ends if end.unique is not None for job in end.jobs]
     _free(connection, keys, now)
 
@@ -174,7 +180,8 @@ def _recall(connection: apsw.Connection, recalls: list[Recall]) -> None:
 def _return(connection: apsw.Connection, returns: list[Return]) -> None:
     rows = [(*one[:7], losses_blob(one.losses), one.outcome) for one in returns]
     _run(connection, "return_jobs", rows)
-    _stop_running(connection, [one.job for one in returns])
+    if returns:
+        connection.execute(SQL["delete_live"], (_carray([one.job for one in returns]),))
 
 
 def _drop(connection: apsw.Connection, drops: list[Drop], now: int) -> None:
@@ -183,17 +190,8 @@ def _drop(connection: apsw.Connection, drops: list[Drop], now: int) -> None:
     _free(
         connection, [key for drop in drops for key in fetch(connection, SQL["key_of_job"], (drop.job,))], now
     )
-    _delete(connection, [drop.job for drop in drops])
-
-
-def _delete(connection: apsw.Connection, jobs: list[int]) -> None:
-    if jobs:
-        connection.execute(SQL["delete_jobs"], (_carray(jobs),))
-
-
-def _stop_running(connection: apsw.Connection, jobs: list[int]) -> None:
-    if jobs:
-        connection.execute(SQL["delete_live"], (_carray(jobs),))
+    if drops:
+        connection.execute(SQL["delete_jobs"], (_carray([drop.job for drop in drops]),))
 
 
 def _edit(connection: apsw.Connection, edits: list[Edit], now: int) -> None:
@@ -268,10 +266,12 @@ def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
     jobs = [job for begin in begins for job in begin.jobs]
     if not jobs:
         return []
-    found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (_carray(jobs),))}
+    all_jobs = _carray(jobs)
+    found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (all_jobs,))}
     if len(found) < len(jobs):
         raise Deposed(f"{len(jobs) - len(found)} of {len(jobs)} jobs that were to begin are not waiting")
-    _run_groups(connection, "begin_jobs", _by_attempt(begins, {job: row[1] for job, row in found.items()}))
+    groups = _by_attempt(begins, {job: row[1] for job, row in found.items()})
+    _run_groups(connection, "begin_jobs", groups, all_jobs)
     return begun_from(found[job] for job in jobs)
 
 
@@ -289,7 +289,8 @@ def _by_attempt(begins: Sequence[Begin], attempts: Mapping[int, int]) -> dict[Ro
 
 
 def _carray(jobs: list[int]) -> Any:
-    return apsw.carray(array("q", jobs))
+    # In their order: the turns of many queues jump about in a table, and each jump is a search from its root.
+    return apsw.carray(array("q", sorted(jobs)))
 
 
 def _save_queues(connection: apsw.Connection, batch: Batch) -> None:

@@ -105,9 +105,10 @@ INSERT INTO ended (
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
        ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
        extras
-  FROM live
- CROSS JOIN job ON job.id = live.id
- WHERE live.id IN carray(?1) AND live.attempt = ?2 AND live.incarnation = ?3
+  FROM carray(?1) AS over
+ CROSS JOIN live ON live.id = over.value
+ CROSS JOIN job ON job.id = over.value
+ WHERE live.attempt = ?2 AND live.incarnation = ?3
 
 -- name: end_failed
 -- The same for those that failed, with their cause.
@@ -119,9 +120,10 @@ INSERT INTO ended (
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
        ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
        extras, ?9
-  FROM live
- CROSS JOIN job ON job.id = live.id
- WHERE live.id IN carray(?1) AND live.attempt = ?2 AND live.incarnation = ?3
+  FROM carray(?1) AS over
+ CROSS JOIN live ON live.id = over.value
+ CROSS JOIN job ON job.id = over.value
+ WHERE live.attempt = ?2 AND live.incarnation = ?3
 
 -- name: drop_jobs
 INSERT INTO ended (
@@ -238,9 +240,11 @@ UPDATE live
  WHERE id = ?1 AND attempt = ?2 AND incarnation = ?3
 
 -- name: read_begun
+-- The array is walked as it is: IN would copy it into a tree of its own first.
 SELECT id, attempt + 1, generation, tries, crashes, losses, rules, unique_key, payload
-  FROM job
- WHERE id IN carray(?1) AND state = 0
+  FROM carray(?1) AS wanted
+ CROSS JOIN job ON job.id = wanted.value
+ WHERE state = 0
 
 -- name: begin_jobs
 -- One that runs already is left alone: that shows in the count.
