@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fairway.worker.guardian import read_clock
+from fairway.worker.guardian import cgroup_of, read_clock
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Swept, Warden
 from tests.integration.worker_world import PATIENCE_SECONDS, eventually, is_gone
 
@@ -237,7 +237,7 @@ async def test_a_new_guardian_knows_the_lease(warden: Warden) -> None:
 
 LEASED = """
 import asyncio, sys, time
-from fairway.worker.guardian import read_clock
+from fairway.worker.guardian import cgroup_of, read_clock
 from fairway.worker.warden import Warden
 
 async def main():
@@ -317,3 +317,74 @@ async def test_nothing_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
         agent.kill()
         agent.wait(5)
     await eventually(lambda: all(is_gone(pid) for pid in pids), seconds=1.0)
+
+
+# --- cgroups --------------------------------------------------------------------------------------------
+ESCAPE = """
+import os, resource, sys
+if os.fork():
+    sys.exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+resource.setrlimit(resource.RLIMIT_RTTIME, (resource.RLIM_INFINITY,) * 2)
+os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
+"""
+
+
+def own_cgroups(warden: Warden) -> Path:
+    """Return where the guardian has its cgroups; without a hierarchy of version 2 there is nothing to see."""
+    assert warden.pid is not None
+    home = cgroup_of(warden.pid)
+    if home is None or not os.access(home.parent, os.W_OK):
+        pytest.skip("this process may make no cgroups here")
+    return home
+
+
+def naps(seconds: str) -> list[psutil.Process]:
+    """Return the live processes that sleep for so many seconds."""
+    found = psutil.process_iter(["cmdline", "status"])
+    return [one for one in found if one.info["cmdline"] == ["sleep", seconds] and not is_gone(one.pid)]
+
+
+async def test_a_daemon_that_shook_every_mark_off_ends_with_its_cgroup(warden: Warden) -> None:
+    home = own_cgroups(warden)
+    seconds = f"1000.{os.getpid()}"
+    witness = Witness()
+    script = f"{sys.executable} -c '{ESCAPE}' {seconds}; exec sleep 1001"
+    process = warden.spawn(["sh", "-c", script], witness)
+    await eventually(lambda: naps(seconds))
+    assert [one.name for one in home.iterdir() if one.is_dir()] == ["1"]
+    process.signal(signal.SIGKILL)
+    await witness.until(Ended)
+    await eventually(lambda: not naps(seconds))
+    again = Witness()
+    warden.spawn(["true"], again)
+    await again.until(Ended)
+    await eventually(lambda: not any(one.is_dir() for one in home.iterdir()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, None])
+async def test_no_cgroup_outlives_its_guardian(number: signal.Signals | None) -> None:
+    warden = Warden()
+    warden.start()
+    witness = Witness()
+    seconds = f"2000.{os.getpid()}"
+    warden.spawn(["sh", "-c", f"{sys.executable} -c '{ESCAPE}' {seconds}; exec sleep 2001"], witness)
+    await eventually(lambda: naps(seconds))
+    home = own_cgroups(warden)
+    assert home.is_dir()
+    if number is not None:
+        assert warden.pid is not None
+        os.kill(warden.pid, number)
+        await witness.until(Ended)
+    await warden.close()
+    await eventually(lambda: not naps(seconds) and not home.exists())
+
+
+async def test_what_could_not_start_leaves_no_cgroup(warden: Warden) -> None:
+    home = own_cgroups(warden)
+    witness = Witness()
+    warden.spawn(["no-such-program"], witness)
+    await witness.until(NotSpawned)
+    assert not any(one.is_dir() for one in home.iterdir())

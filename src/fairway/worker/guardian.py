@@ -16,8 +16,9 @@ It stands between the agent and the code of users, runs neither, and does six th
 The mark says which spawn a process comes from, when those between are long gone. It is put where children
 inherit it and programs leave it alone: in the soft limit of real-time CPU (RLIMIT_RTTIME), a number of many
 years that limits nothing, and in the environment, for systems without that limit. So a daemon that left its
-session, was forked twice and cleaned its environment is still known; a cgroup would do the same, but only
-where the worker may make one.
+session, was forked twice and cleaned its environment is still known. Where the worker may make cgroups each
+spawn has one of its own, whose name is the mark too: nobody leaves it by forking or by changing its limits,
+and all in it are killed at one stroke.
 
 Frames on the socket are JSON behind four bytes of length; descriptors for the next process come along as
 ancillary data. One thread and the standard library only, so that it starts in some 40 ms and `fork` is safe:
@@ -32,6 +33,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import resource
 import selectors
 import signal
@@ -84,6 +86,7 @@ class Guardian:
         self.lease_until = 0.0  # by `read_clock`
         self.bound: set[int] = set()  # pids that end with the lease
         self.overdue: set[int] = set()  # pids that did
+        self.cgroups = Cgroups()
         self.wakeup, wakeup_writer = os.pipe()
         os.set_blocking(self.wakeup, False)
         os.set_blocking(wakeup_writer, False)
@@ -158,7 +161,11 @@ class Guardian:
 
     def _start(self, request: dict[str, Any], fds: dict[int, int]) -> None:
         mark = f"{os.getpid()}.{request['number']}"
-        pid = fork_and_exec(request, fds, mark)
+        try:
+            pid = fork_and_exec(request, fds, mark, self.cgroups.make(mark))
+        except OSError:
+            self.cgroups.leave(mark)
+            raise
         self.live[pid] = mark
         self._bind(pid, request["bound"])
         self._tell(event="spawned", number=request["number"], pid=pid)
@@ -178,6 +185,8 @@ class Guardian:
             os.killpg(pid, number)
         for other in others:
             strike(other, self.live[pid], number)
+        if number == signal.SIGKILL:
+            self.cgroups.kill(self.live[pid])
 
     def _tree(self, pid: int) -> list[int]:
         """Return all that came of a process: those below it, and those that were left to us."""
@@ -264,7 +273,7 @@ class Guardian:
         if os.WIFSTOPPED(status):
             self._tell(event="halted", pid=pid)
             return
-        del self.live[pid]
+        self.cgroups.leave(self.live.pop(pid))
         if not hasattr(os, "waitid"):
             kill_group(pid)
         code = os.waitstatus_to_exitcode(status)
@@ -299,8 +308,9 @@ class Guardian:
                 while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                     self.live.pop(pid, None)
             except ChildProcessError:
-                return
+                break
             time.sleep(0.002)
+        remove_cgroup(os.getpid())
 
 
 class LeaseOver(OSError):
@@ -316,7 +326,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 # --- processes ----------------------------------------------------------------------------------------
-def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> int:
+def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str, cgroup: Path | None) -> int:
     """Start a process and return its pid; raises what kept it from becoming its program."""
     reader, writer = os.pipe()
     guardian = os.getpid()
@@ -327,7 +337,7 @@ def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> in
         os.close(writer)
         raise
     if pid == 0:
-        _become(request, fds, mark, guardian, writer)
+        _become(request, fds, mark, cgroup, guardian, writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as report:
         complaint = report.read(4096)  # nothing, once the exec has closed the other end
@@ -338,7 +348,9 @@ def fork_and_exec(request: dict[str, Any], fds: dict[int, int], mark: str) -> in
     return pid
 
 
-def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: int, report: int) -> None:
+def _become(
+    request: dict[str, Any], fds: dict[int, int], mark: str, cgroup: Path | None, guardian: int, report: int
+) -> None:
     """Turn this fork into the program; never returns."""
     try:
         # Descriptors are first moved up, so that none is overwritten before it has reached its place.
@@ -350,6 +362,9 @@ def _become(request: dict[str, Any], fds: dict[int, int], mark: str, guardian: i
             os._exit(1)
         _reset_signals()
         _wear(mark)
+        if cgroup is not None:
+            with contextlib.suppress(OSError):  # then the other marks have to do
+                (cgroup / "cgroup.procs").write_text("0")
         _place(fds, above)
         if request["rights"] is not None:
             _restrict(request["rights"], guardian)
@@ -472,7 +487,8 @@ def bury(guardian: int) -> None:
         for pid, mark in found:
             strike(pid, mark, signal.SIGKILL, guardian)
         if not found:
-            return
+            break
+    remove_cgroup(guardian)
 
 
 def all_processes() -> list[int]:
@@ -496,7 +512,21 @@ def strike(pid: int, mark: str, number: int, guardian: int | None = None) -> Non
 def find_mark(pid: int, guardian: int | None = None) -> str | None:
     """Return the mark a process got from the spawn it descends from, if it is of ours, or of *guardian*."""
     guardian = guardian or os.getpid()
-    return find_worn_mark(pid, guardian) or find_written_mark(pid, guardian)
+    return (
+        find_mark_of_cgroup(pid, guardian)
+        or find_worn_mark(pid, guardian)
+        or find_written_mark(pid, guardian)
+    )
+
+
+def find_mark_of_cgroup(pid: int, guardian: int) -> str | None:
+    """Look for the mark in the name of its cgroup."""
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    found = re.search(rf"^0::.*/{_cgroup_name(guardian)}/(\d+)", groups, re.MULTILINE)
+    return f"{guardian}.{found[1]}" if found else None
 
 
 def find_worn_mark(pid: int, guardian: int) -> str | None:
@@ -523,6 +553,88 @@ def find_written_mark(pid: int, guardian: int) -> str | None:
     return None
 
 
+# --- cgroups ------------------------------------------------------------------------------------------
+class Cgroups:
+    """A cgroup for each spawn, where this process may make them. They limit nothing: they hold together."""
+
+    def __init__(self) -> None:
+        self._home = cgroup_of(os.getpid())
+        self._left: set[Path] = set()  # cgroups of processes that ended; some are not empty at once
+        try:
+            if self._home is not None:
+                self._home.mkdir(exist_ok=True)
+        except OSError:
+            self._home = None
+
+    def make(self, mark: str) -> Path | None:
+        """Make the cgroup of a spawn."""
+        if self._home is None:
+            return None
+        cgroup = self._home / mark.partition(".")[2]
+        try:
+            cgroup.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return cgroup
+
+    def kill(self, mark: str) -> None:
+        """Kill all that came of a spawn, whatever it forks meanwhile."""
+        if self._home is not None:
+            with contextlib.suppress(OSError):
+                (self._home / mark.partition(".")[2] / "cgroup.kill").write_text("1")
+
+    def leave(self, mark: str) -> None:
+        """Remove the cgroup of a spawn that is over; what has not died yet keeps it for a moment."""
+        if self._home is not None:
+            self._left.add(self._home / mark.partition(".")[2])
+            self._left = {cgroup for cgroup in self._left if not _remove(cgroup)}
+
+
+def cgroup_of(guardian: int) -> Path | None:
+    """Return where a guardian of ours has its cgroups: below our own, in the hierarchy of version 2."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            place, _, kind = line.partition(" - ")
+            own = re.search(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+            if kind.startswith("cgroup2 ") and own is not None:
+                root, mount = place.split()[3:5]
+                return Path(mount) / Path(own[1]).relative_to(root) / _cgroup_name(guardian)
+    return None
+
+
+def remove_cgroup(guardian: int) -> None:
+    """Kill what is left in a guardian's cgroups and remove them."""
+    home = cgroup_of(guardian)
+    if home is None or not home.is_dir():
+        return
+    with contextlib.suppress(OSError):
+        (home / "cgroup.kill").write_text("1")
+    for _ in range(SWEEPS):
+        with contextlib.suppress(OSError):
+            for one in home.iterdir():
+                if one.is_dir():
+                    _remove(one)
+        if _remove(home):
+            return
+        time.sleep(SWEEP_SECONDS)
+
+
+def _remove(cgroup: Path) -> bool:
+    """Remove an empty cgroup; say whether it is gone."""
+    try:
+        cgroup.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _cgroup_name(guardian: int) -> str:
+    return f"fairway-{guardian}"
+
+
+# --- frames and calls ---------------------------------------------------------------------------------
 def prctl(option: int, value: int) -> None:
     """Set an option of this process, where there is such a call."""
     if _libc is not None:
@@ -532,7 +644,6 @@ def prctl(option: int, value: int) -> None:
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-# --- frames -------------------------------------------------------------------------------------------
 def pack(message: dict[str, Any]) -> bytes:
     """Write a message as one frame."""
     text = json.dumps(message).encode()
