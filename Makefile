@@ -23,7 +23,7 @@ SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -87,8 +87,12 @@ processes: setup unit
 	@$(BIN)/pytest -q -n 2 --dist loadfile --session-timeout=400 $(CALM)
 
 # The long runs show their reports as they come (-s); one that fails does not spare the others.
-test-all: test test-16 test-faults ## Run make test, then PostgreSQL 16, PgBouncer, the long fault runs, the drill.
+test-all: test test-properties test-16 test-faults ## Run make test, then PostgreSQL 16, PgBouncer, the long fault runs, the drill.
 	@echo "all passed, the long runs too"
+
+test-properties: setup ## Try every property of the core with twenty times as many examples: some ten minutes.
+	@echo "== the core's properties, thousands of examples each"
+	@FAIRWAY_TEST_EXAMPLES=20 $(BIN)/pytest -q -n 2 --timeout=900 --session-timeout=3600 tests/core
 
 test-16: setup
 	@echo "== the stores' suite on PostgreSQL 16"

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
@@ -19,6 +19,7 @@ from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Extras, QueueSettings, Rules, Shape
 from fairway.core.plan import Begun, Plan
 from tests.core.stage import COMMAND, WALL, Stage, task
+from tests.drawing import drawn
 
 SECOND = 1_000_000
 
@@ -182,7 +183,7 @@ def test_very_many_ends_are_written_with_several_plans_and_nothing_else_waits(
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10), st.booleans()), max_size=30), st.data())
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_every_job_begins_before_its_deadline_or_expires_at_the_first_plan_after_it(
     drawn: list[tuple[int, int, bool]], data: st.DataObject
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
@@ -31,6 +31,7 @@ from fairway.core.scheduler import Core
 from fairway.node.engine import arrival_of_stored
 from fairway.store import NewJob, Submission, WaitingPage
 from fairway.stores.memory import MemoryStore
+from tests.drawing import drawn
 
 START = 1_800_000_000_000_000
 
@@ -165,7 +166,7 @@ def check_model(play: Play, jobs: list[NewJob], fates: dict[int, str]) -> None:
             assert b'"dependency"' not in row.outcome
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 @given(st.randoms(use_true_random=False))
 def test_every_job_begins_after_those_it_waits_for_and_fails_just_when_it_must(random: Random) -> None:
     play = Play(random)

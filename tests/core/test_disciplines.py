@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fairway.core.discipline import Discipline
 from fairway.core.disciplines import DEFAULT, DISCIPLINES
 from fairway.core.model import Arrival, QueueSettings, Shape
+from tests.drawing import drawn
 
 SHAPES = (Shape("cpu"), Shape("gpu"))
 arrivals = st.lists(
@@ -57,7 +58,7 @@ def serve(discipline: Discipline, now: int, most: Callable[[int], int] = lambda 
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_all_that_is_due_is_served_once_and_nothing_else(name: str, drawn: list[Any]) -> None:
     discipline, jobs = filled(name, drawn)
     now = NOW * 100
@@ -74,7 +75,7 @@ def test_all_that_is_due_is_served_once_and_nothing_else(name: str, drawn: list[
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_the_order_is_told_as_it_will_be(name: str, drawn: list[Any]) -> None:
     discipline, jobs = filled(name, drawn)
     now = NOW * 100
@@ -86,7 +87,7 @@ def test_the_order_is_told_as_it_will_be(name: str, drawn: list[Any]) -> None:
 
 @each
 @given(drawn=arrivals, fits=st.sampled_from(SHAPES))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_what_does_not_fit_is_passed_over_and_loses_nothing(name: str, drawn: list[Any], fits: Shape) -> None:
     discipline, jobs = filled(name, drawn)
     now = NOW * 100
@@ -108,7 +109,7 @@ def test_what_does_not_fit_is_passed_over_and_loses_nothing(name: str, drawn: li
 
 @each
 @given(drawn=arrivals, chosen=st.lists(st.integers(0, 40), max_size=10))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_what_is_removed_is_gone_and_the_rest_keeps_its_order(
     name: str, drawn: list[Any], chosen: list[int]
 ) -> None:
@@ -130,7 +131,7 @@ def test_what_is_removed_is_gone_and_the_rest_keeps_its_order(
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_an_offer_changes_nothing_until_it_is_taken(name: str, drawn: list[Any]) -> None:
     discipline, _ = filled(name, drawn)
     now = NOW * 100
@@ -142,7 +143,7 @@ def test_an_offer_changes_nothing_until_it_is_taken(name: str, drawn: list[Any])
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_a_queue_can_change_its_discipline_without_losing_a_job(name: str, drawn: list[Any]) -> None:
     discipline, jobs = filled(name, drawn)
     drained = {arrival.job: arrival for arrival in discipline.drain()}
@@ -189,7 +190,7 @@ def test_the_default_is_priority() -> None:
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_due_jobs_are_counted_by_shape(name: str, drawn: list[tuple[int, int, int, str | None]]) -> None:
     discipline, jobs = filled(name, drawn)
     due = [job.shape for job in jobs.values() if job.place <= NOW * 100]
@@ -198,7 +199,7 @@ def test_due_jobs_are_counted_by_shape(name: str, drawn: list[tuple[int, int, in
 
 @each
 @given(drawn=arrivals)
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_what_does_not_fit_is_not_ahead(name: str, drawn: list[tuple[int, int, int, str | None]]) -> None:
     discipline, jobs = filled(name, drawn)
     fitting = [job for job in jobs.values() if job.shape is SHAPES[0] and job.place <= NOW * 100]

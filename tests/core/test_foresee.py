@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.foresee import foresee
 from fairway.core.model import SLOT, Arrival, Moment, QueueSettings, Shape
 from fairway.core.tree import Tree
+from tests.drawing import drawn
 
 from .stage import COMMAND, Stage
 from .workshop import SHAPE, Everybody
@@ -49,7 +50,7 @@ def begin_all(tree: Tree, kind: Everybody) -> list[int]:
     drawn=jobs,
     before=st.integers(0, 8),
 )
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 def test_what_is_foreseen_is_what_begins(
     tree: dict[str, QueueSettings], drawn: list[tuple[str, str | None, int]], before: int
 ) -> None:

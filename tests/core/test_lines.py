@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import insort
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import lines
 from fairway.core.lines import Line
+from tests.drawing import drawn
 
 Step = tuple[str, int]
 steps = st.lists(
@@ -57,7 +58,7 @@ def check(script: list[Step]) -> None:
 
 
 @given(steps)
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 def test_a_line_is_a_sorted_list(script: list[Step]) -> None:
     original, lines.CHUNK = lines.CHUNK, 4  # small chunks, so that every split and merge is met
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
@@ -16,6 +16,7 @@ from fairway.core.model import Alike, Arrival, Extras, Held, TaskInfo
 from fairway.core.plan import Begun
 from fairway.stores.backlog import page_of
 from tests.core.stage import COMMAND, WALL, Stage, task
+from tests.drawing import drawn
 
 SHAPES = (COMMAND, task("t"), task("t", once=True), task("u", "gpu"))
 SETTINGS: dict[str, dict[str, object]] = {
@@ -116,7 +117,7 @@ class Drama:
 
 
 @given(st.integers(0, 1 << 60))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_at_one_stroke_is_the_same_as_one_by_one(seed: int) -> None:
     original, lines.CHUNK = lines.CHUNK, 4
     try:

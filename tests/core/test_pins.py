@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
@@ -14,6 +14,7 @@ from fairway.core.explain import explain
 from fairway.core.model import Extras, Shape, TaskInfo, shape_of, with_pins
 from fairway.core.pins import LOOK_SECONDS
 from fairway.core.plan import Plan
+from tests.drawing import drawn
 
 from .stage import Stage
 
@@ -119,7 +120,7 @@ def test_a_named_worker_still_shares_slots_among_its_async_tasks() -> None:
     assert where(stage.step()) == {1: "w1", 2: "w1", 3: "w1"}
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(st.data())
 def test_nothing_begins_where_it_may_not_and_nothing_that_could_begin_waits(data: st.DataObject) -> None:
     names = ["w1", "w2", "w3"]

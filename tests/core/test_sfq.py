@@ -11,12 +11,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.disciplines.sfq import Sfq
 from fairway.core.events import Reported, Submitted
 from fairway.core.model import Arrival, QueueSettings, Result, Shape
+from tests.drawing import drawn
 
 from .stage import COMMAND, Stage
 
@@ -62,7 +63,7 @@ class Line:
 
 # --- 1, 2: shares ----------------------------------------------------------------------------------------
 @given(st.integers(2, 9), st.integers(0, 200), st.integers(1, 200))
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_flows_get_equal_parts_of_any_window(flows: int, start: int, width: int) -> None:
     line = Line(quantum=1)
     for number in range(flows):
@@ -74,7 +75,7 @@ def test_flows_get_equal_parts_of_any_window(flows: int, start: int, width: int)
 
 
 @given(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 5.0]), min_size=2, max_size=6), st.integers(1, 400))
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_flows_get_parts_by_weight(weights: list[float], begins: int) -> None:
     names = [f"f{number}" for number in range(len(weights))]
     line = Line(quantum=1, flow_weights=dict(zip(names, weights, strict=True)))
@@ -87,7 +88,7 @@ def test_flows_get_parts_by_weight(weights: list[float], begins: int) -> None:
 
 
 @given(st.integers(1, 6), st.integers(2, 5))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_a_quantum_is_how_many_follow_each_other(quantum: int, flows: int) -> None:
     line = Line(quantum=quantum)
     for number in range(flows):
@@ -113,7 +114,7 @@ def test_without_a_quantum_flows_share_what_one_slot_takes() -> None:
     st.integers(2, 30),
     st.sampled_from([None, 2]),
 )
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_many_at_once_come_as_one_by_one(
     jobs: list[tuple[str, int, int]], quantum: int, most: int, divisor: int | None
 ) -> None:
@@ -165,7 +166,7 @@ steps = st.lists(
 @given(
     steps, st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 2]), st.sampled_from(["jobs", "seconds"])
 )
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 def test_inside_a_flow_first_come_first_served_and_nothing_idles(
     script: list[Any], quantum: int | None, divisor: int | None, charge: str
 ) -> None:
@@ -243,7 +244,7 @@ def test_seconds_are_shared_whatever_the_jobs_take(weights: tuple[float, ...], s
 
 # --- 8: hashed lines -------------------------------------------------------------------------------------
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-1, 1)), max_size=40))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_one_hashed_line_is_a_line(drawn: list[tuple[str, int]]) -> None:
     line = Line(divisor=1)
     for flow, priority in drawn:
@@ -260,7 +261,7 @@ def test_one_hashed_line_is_a_line(drawn: list[tuple[str, int]]) -> None:
     st.integers(1, 5),
     st.lists(st.integers(0, 9), max_size=20),
 )
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_a_new_seed_loses_and_doubles_nothing(drawn: list[str], divisor: int, waits: list[int]) -> None:
     line = Line(divisor=divisor, perturb=0.000_005)
     for flow in drawn:
@@ -324,7 +325,7 @@ def test_what_is_too_much_is_taken_from_the_longest_flow(overflow: str, gone: in
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=60), st.integers(1, 5), st.integers(1, 12))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_bounds_hold_and_a_short_flow_loses_nothing(drawn: list[str], depth: int, capacity: int) -> None:
     line = Line(depth=depth, capacity=capacity, overflow="drop_newest")
     waiting: list[int] = []

@@ -11,10 +11,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.model import QueueSettings
+from tests.drawing import drawn
 
 from .workshop import Workshop
 
@@ -87,7 +88,7 @@ def test_a_tenant_with_many_queues_gets_no_more() -> None:
 
 
 @given(st.integers(2, 12), st.integers(1, 8), st.integers(0, 2**16))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_each_of_equal_tenants_begins_in_any_window(tenants: int, slots: int, seed: int) -> None:
     dice, names = random.Random(seed), [f"t{number}" for number in range(tenants)]
     shop = Workshop(slots)
@@ -99,7 +100,7 @@ def test_each_of_equal_tenants_begins_in_any_window(tenants: int, slots: int, se
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.sampled_from([2, 4, 8]), st.integers(0, 2**16))
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 def test_drawn_weights_and_durations_give_those_shares(weights: list[int], slots: int, seed: int) -> None:
     dice = random.Random(seed)
     names = [f"t{number}" for number in range(len(weights))]
@@ -202,7 +203,7 @@ drawn_settings = st.fixed_dictionaries(
 
 
 @given(drawn_settings, st.integers(1, 8), st.sets(st.sampled_from(LEAVES), min_size=1), st.integers(0, 2**16))
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_no_limit_is_broken_and_no_slot_idles(
     drawn: dict[str, QueueSettings], slots: int, busy: set[str], seed: int
 ) -> None:
@@ -221,7 +222,7 @@ def test_no_limit_is_broken_and_no_slot_idles(
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(0, 2**16))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_a_slot_does_not_go_to_a_borrower_while_somebody_is_owed(
     assured_a: int, assured_b: int, extra: int, seed: int
 ) -> None:
@@ -248,7 +249,7 @@ def test_a_sibling_has_the_idle_slots_before_a_stranger() -> None:
 
 # --- 7: rate ---------------------------------------------------------------------------------------------
 @given(st.sampled_from([0.5, 1.0, 4.0]), st.integers(1, 5), st.integers(0, 2**16))
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 def test_no_more_starts_than_the_rate_allows(rate: float, burst: int, seed: int) -> None:
     dice = random.Random(seed)
     shop = Workshop(50, a=S(rate=f"{rate}/s", burst=burst))
@@ -274,7 +275,7 @@ def test_a_new_leader_starts_with_an_empty_bucket() -> None:
 
 # --- settings ---------------------------------------------------------------------------------------------
 @given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([None, 0, 1, 3])), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_limits_that_move_are_never_exceeded_by_a_begin_and_never_wedge(script: list[Any]) -> None:
     shop = Workshop(6)
     shop.keep_full(*LEAVES, seconds=0.5)

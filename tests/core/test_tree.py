@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
 from fairway.core.tree import Tree
+from tests.drawing import drawn
 
 from .naive_tree import NaiveTree
 
@@ -183,7 +184,7 @@ class Comparison:
 
 
 @given(steps)
-@settings(max_examples=400, deadline=None)
+@drawn(400)
 def test_the_tree_is_a_scan_over_all_jobs(script: list[tuple[Any, ...]]) -> None:
     comparison = Comparison()
     for step in script:

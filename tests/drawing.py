@@ -1,0 +1,14 @@
+"""How many examples a property is tried with: some each time, many times as many in the long run."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+FACTOR = int(os.environ.get("FAIRWAY_TEST_EXAMPLES", "1"))
+
+
+def drawn(count: int) -> settings:
+    """Try a property with so many examples; `make test-properties` with twenty times as many."""
+    return settings(max_examples=count * FACTOR, deadline=None)
