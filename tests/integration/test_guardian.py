@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fairway.worker.guardian import cgroup_of, read_clock
+from fairway.worker.guardian import cgroup_of, find_own_cgroup, read_clock
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Spawned, Swept, Warden
 from tests.integration.worker_world import PATIENCE_SECONDS, eventually, is_gone
 
@@ -237,7 +237,7 @@ async def test_a_new_guardian_knows_the_lease(warden: Warden) -> None:
 
 LEASED = """
 import asyncio, sys, time
-from fairway.worker.guardian import cgroup_of, read_clock
+from fairway.worker.guardian import read_clock
 from fairway.worker.warden import Warden
 
 async def main():
@@ -332,12 +332,43 @@ os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
 """
 
 
+V1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"
+V2 = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"
+PART = "42 31 0:38 /a/b /inner rw - cgroup2 none rw"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "groups", "folder"),
+    [
+        (f"{V1}\n{V2}", "1:cpu:/x\n0::/", "/sys/fs/cgroup/unified"),
+        (f"{V1}\n{V2}", "1:cpu:/x\n0::/a/b.service", "/sys/fs/cgroup/unified/a/b.service"),
+        (PART, "0::/a/b/c", "/inner/c"),
+        (f"{PART}\n{V2}", "0::/elsewhere", "/sys/fs/cgroup/unified/elsewhere"),
+        (PART, "0::/elsewhere", None),
+        (V1, "1:cpu:/x\n0::/", None),
+        (V2, "1:cpu:/x", None),
+        ("", "", None),
+    ],
+)
+def test_our_own_cgroup_is_found_in_what_the_kernel_tells(
+    mounts: str, groups: str, folder: str | None
+) -> None:
+    assert find_own_cgroup(mounts, groups) == (Path(folder) if folder else None)
+
+
 def own_cgroups(warden: Warden) -> Path:
-    """Return where the guardian has its cgroups; without a hierarchy of version 2 there is nothing to see."""
+    """Return where the guardian has its cgroups, if a process like it may make any: that is tried."""
     assert warden.pid is not None
     home = cgroup_of(warden.pid)
-    if home is None or not os.access(home.parent, os.W_OK):
-        pytest.skip("this process may make no cgroups here")
+    if home is None:
+        pytest.skip("there is no hierarchy of cgroups of version 2 that shows this process")
+    probe = home.with_name(f"fairway-test-{os.getpid()}")
+    try:
+        probe.mkdir()
+        probe.rmdir()
+        (home.parent / "cgroup.procs").open("w").close()
+    except OSError as error:
+        pytest.skip(f"this process may make no cgroups: {error}")
     return home
 
 
@@ -368,11 +399,11 @@ async def test_a_daemon_that_shook_every_mark_off_ends_with_its_cgroup(warden: W
 async def test_no_cgroup_outlives_its_guardian(number: signal.Signals | None) -> None:
     warden = Warden()
     warden.start()
+    home = own_cgroups(warden)  # before anything escapes that only they can end
     witness = Witness()
     seconds = f"2000.{os.getpid()}"
     warden.spawn(["sh", "-c", f"{sys.executable} -c '{ESCAPE}' {seconds}; exec sleep 2001"], witness)
     await eventually(lambda: naps(seconds))
-    home = own_cgroups(warden)
     assert home.is_dir()
     if number is not None:
         assert warden.pid is not None

@@ -592,13 +592,21 @@ class Cgroups:
 
 def cgroup_of(guardian: int) -> Path | None:
     """Return where a guardian of ours has its cgroups: below our own, in the hierarchy of version 2."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            place, _, kind = line.partition(" - ")
-            own = re.search(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
-            if kind.startswith("cgroup2 ") and own is not None:
-                root, mount = place.split()[3:5]
-                return Path(mount) / Path(own[1]).relative_to(root) / _cgroup_name(guardian)
+    with contextlib.suppress(OSError):
+        mounts, groups = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+        own = find_own_cgroup(mounts, groups)
+        return own / _cgroup_name(guardian) if own is not None else None
+    return None
+
+
+def find_own_cgroup(mounts: str, groups: str) -> Path | None:
+    """Return the folder of our cgroup, as the kernel tells of its mounts and of our groups."""
+    own = re.search(r"^0::(/.*)$", groups, re.MULTILINE)
+    for line in mounts.splitlines() if own is not None else ():
+        place, _, kind = line.partition(" - ")
+        root, mount = place.split()[3:5]
+        if own is not None and kind.startswith("cgroup2 ") and Path(own[1]).is_relative_to(root):
+            return Path(mount) / Path(own[1]).relative_to(root)
     return None
 
 
