@@ -11,10 +11,12 @@ import psutil
 import pytest
 
 from fairway.adapters.lines import CUT, MOST_BYTES, MOST_LINE_BYTES
+from fairway.adapters.python import child as python_child
 from fairway.adapters.python.adapter import PythonAdapter
+from fairway.adapters.python.stacks import DUMP_SIGNAL
 from fairway.wire.messages import Assignment
 from fairway.worker.warden import Warden
-from tests.integration.worker_world import Recorder, call, eventually
+from tests.integration.worker_world import PATIENCE_SECONDS, Recorder, call, eventually
 
 APP = "tests.integration.speaking_tasks:app"
 ROOT = Path(__file__).parent.parent.parent
@@ -214,6 +216,20 @@ async def test_a_task_on_a_blocked_loop_is_seen_too_and_the_block_is_in_its_log(
         await world.recorder.until(lambda: "has not turned" in world.log(1, "notice"))
     assert "in block" in world.log(1, "notice") and "in block" in seen
     assert "1 attempts wait" in caplog.text
+    world.adapter.stop(1, 1, force=True)
+    await world.recorder.until_ended(1)
+
+
+async def test_a_blocked_loop_is_told_although_others_look_at_the_same_moment(world: World) -> None:
+    world.adapter.begin([call(1, "block", 60)])
+    await eventually(lambda: world.adapter.started(1, 1))
+    processes = psutil.Process().children(recursive=True)
+    [child] = [one for one in processes if one.cmdline()[2:4] == [python_child.__name__, "async"]]
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "has not turned" not in world.log(1, "notice"):
+            child.send_signal(DUMP_SIGNAL)
+            await asyncio.sleep(0.02)
+    assert "in block" in world.log(1, "notice")
     world.adapter.stop(1, 1, force=True)
     await world.recorder.until_ended(1)
 

@@ -37,7 +37,7 @@ class AsyncChild:
     """Owned by the loop it runs on."""
 
     def __init__(
-        self, tasks: dict[str, RegisteredTask], apps: list[str], speech: Speech, stacks: int
+        self, tasks: dict[str, RegisteredTask], apps: list[str], speech: Speech, blocked: int
     ) -> None:
         self._tasks, self._apps, self._speech = tasks, apps, speech
         self._running: dict[Key, asyncio.Task[None]] = {}
@@ -49,7 +49,7 @@ class AsyncChild:
         self._loop: asyncio.AbstractEventLoop
         self._gone = asyncio.Event()
         self._notes = Notes(self._send_notes_soon, self._send_notes_at_once)
-        self._watchdog = Watchdog(self._running, stacks)
+        self._watchdog = Watchdog(self._running, blocked)
         speech.is_running = self._running.__contains__
 
     async def serve(self, data: socket.socket, control: socket.socket) -> None:

@@ -16,6 +16,7 @@ class AsyncLink(Link):
     """Runs `async def` tasks."""
 
     kind = "async"
+    has_loop = True
 
     def __init__(
         self, warden: Warden, apps: Sequence[str], owner: Owner, kill: bool = False, once: bool = False

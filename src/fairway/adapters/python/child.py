@@ -1,8 +1,8 @@
 """The process in which the user's tasks run: `python -m fairway.adapters.python.child KIND APP...`
 
-It inherits five descriptors: the data socket, the control socket, the page, a pipe for stacks and the
-worker's own stderr. It imports the apps, says which tasks they have (or why they cannot be imported), and
-serves until the agent is gone.
+It inherits five descriptors: the data socket, the control socket, the page, a pipe for stacks that are asked
+for and the worker's own stderr; with a loop a sixth, the pipe by which a blocked one is told. It imports the
+apps, says which tasks they have (or why they cannot be imported), and serves until the agent is gone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from fairway.adapters.python.stacks import dump_on_signal
 from fairway.adapters.python.sync_child import SyncChild
 from fairway.wire.messages import Task
 
-DATA, CONTROL, PAGE, STACKS, WORKER = 3, 4, 5, 6, 7
+DATA, CONTROL, PAGE, STACKS, WORKER = OWN = 3, 4, 5, 6, 7
+BLOCKED = 8  # a child with a loop has it
 
 
 def main(kind: str, apps: list[str]) -> None:
     """Import, say so, serve."""
-    for fd in (DATA, CONTROL, PAGE, STACKS, WORKER):
+    for fd in OWN if kind == "sync" else (*OWN, BLOCKED):
         os.set_inheritable(fd, False)
     data, control = socket.socket(fileno=DATA), socket.socket(fileno=CONTROL)
     print_by_line()
@@ -68,7 +69,7 @@ def serve(
         return
 
     async def run() -> None:
-        await AsyncChild(tasks, apps, speech, STACKS).serve(data, control)
+        await AsyncChild(tasks, apps, speech, BLOCKED).serve(data, control)
 
     with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
         runner.run(run())

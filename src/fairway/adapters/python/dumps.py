@@ -1,4 +1,8 @@
-"""Stacks that a child writes although its interpreter does not answer: the agent's end of the pipe."""
+"""Stacks that a child writes although its interpreter does not answer: the agent's end of a pipe.
+
+What is asked for and what a blocked loop tells come through a pipe each: `faulthandler` writes them from two
+threads, piece by piece, and in one pipe they would be mixed.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ LOOK_SECONDS = 1.0
 
 
 class Dump:
-    """The pipe into which faulthandler writes: asked for, or because a loop does not turn."""
+    """A pipe into which faulthandler writes."""
 
-    def __init__(self, fd: int, unasked: Callable[[str], None] | None) -> None:
+    def __init__(self, fd: int, unasked: Callable[[str], None] | None = None) -> None:
         self._fd, self._unasked = fd, unasked
         self._loop = asyncio.get_running_loop()
         self._text = bytearray()
@@ -55,12 +59,14 @@ class Dump:
         self._timer = self._loop.call_later(QUIET_SECONDS, self._complete)
 
     def _complete(self) -> None:
+        if b"\n  File" not in self._text:  # no more than a heading yet: its writer was held up
+            return
         text, self._text = self._text.decode(errors="replace"), bytearray()
         answers, self._answers = self._answers, []
         for answer in answers:
             if not answer.done():
                 answer.set_result(trim_dump(text))
-        if text.startswith("Timeout") and self._unasked is not None:
+        if self._unasked is not None:
             self._unasked(trim_dump(text))
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class Hearing:
         control: socket.socket,
         pipes: dict[str, int],
         stacks: int,
-        loop_is_watched: bool,
+        blocked: int | None,
     ) -> None:
         self._speaker, self._control = speaker, control
         self._outputs: dict[Key, Output] = {}
@@ -72,7 +72,8 @@ class Hearing:
         self._loop = asyncio.get_running_loop()
         self._looks: dict[int, asyncio.Future[str]] = {}
         self._number = 0
-        self._dump = Dump(stacks, self._on_blocked if loop_is_watched else None)
+        self._dump = Dump(stacks)
+        self._watch = None if blocked is None else Dump(blocked, self._on_blocked)
         self._told_at = -SILENCE_SECONDS
         self._ready = select.poll()
         self._streams: dict[int, Stream] = {}
@@ -198,6 +199,8 @@ class Hearing:
             stream.close()
         self._loop.remove_reader(self._control.fileno())
         self._dump.close()
+        if self._watch is not None:
+            self._watch.close()
         for answer in self._looks.values():
             if not answer.done():
                 answer.set_result("")

@@ -76,6 +76,7 @@ class Link(asyncio.Protocol):
 
     kind = ""
     pipes: tuple[str, ...] = ()  # its descriptors 1 and 2, if we read them
+    has_loop = False  # which is watched
 
     def __init__(self, warden: Warden, apps: Sequence[str], owner: Owner) -> None:
         self.owner = owner
@@ -115,6 +116,9 @@ class Link(asyncio.Protocol):
                 child.STACKS: theirs_stacks,
                 child.WORKER: 2,
             }
+            blocked: int | None = None
+            if self.has_loop:
+                blocked, places[child.BLOCKED] = _open_pipe(ours, theirs)
             pipes: dict[str, int] = {}
             for place, name in enumerate(self.pipes, 1):
                 pipes[name], places[place] = _open_pipe(ours, theirs)
@@ -122,7 +126,7 @@ class Link(asyncio.Protocol):
             self.process = warden.spawn(argv, self._on_happening, fds=places)
             ours.pop_all()  # all went well: these stay open
         try:
-            self.hearing = Hearing(self, self._control, pipes, stacks, loop_is_watched=not pipes)
+            self.hearing = Hearing(self, self._control, pipes, stacks, blocked)
         except OSError:  # the loop cannot watch one more
             self.kill()
             raise

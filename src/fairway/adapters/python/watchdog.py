@@ -2,7 +2,7 @@
 
 The watch is faulthandler's: a thread in C, which needs no interpreter and so also sees code that holds it.
 While anything runs the loop puts the watch off, four times a second; when it fails to, the stacks go to the
-agent by the descriptor for stacks, and from there into the logs of the attempts that wait for the loop.
+agent by a pipe of their own, and from there into the logs of the attempts that wait for the loop.
 """
 
 from __future__ import annotations
