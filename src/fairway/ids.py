@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 
 from fairway.core.naming import ALPHABET, show
 
-__all__ = ["ALPHABET", "IdMaker", "find_id", "show"]
+__all__ = ["ALPHABET", "IdMaker", "find_id", "give_out", "show"]
 
 EPOCH_MILLISECONDS = 1_735_689_600_000  # 2025-01-01
 LOW_BITS = 22
@@ -41,6 +43,24 @@ class IdMaker:
     def one(self) -> int:
         """Return one fresh id."""
         return self.take(1)[0]
+
+
+def give_out(ids: range, queues: Sequence[str]) -> Sequence[int]:
+    """Return an id for each job of a call: those of one queue get ids that follow each other, in their order.
+
+    Jobs lie in the order of their ids, and those of one queue begin and end together: so they share pages.
+    """
+    if len(set(queues)) == 1:
+        return ids
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, queue in enumerate(queues):
+        places[queue].append(place)
+    given = [0] * len(ids)
+    rising = iter(ids)
+    for group in places.values():
+        for place in group:
+            given[place] = next(rising)
+    return given
 
 
 def find_id(text: str) -> int | None:

@@ -91,6 +91,15 @@ async def test_many_jobs_are_accepted_in_their_order(api: Api) -> None:
     assert (await api("GET", f"/v1/jobs/{ids[123]}"))["args"] == [123]
 
 
+async def test_jobs_of_one_queue_get_ids_that_follow_each_other(api: Api) -> None:
+    jobs = [{"task": "a", "args": [number], "queue": f"q{number % 3}"} for number in range(30)]
+    ids = (await api("POST", "/v1/jobs/bulk", {"jobs": jobs}))["ids"]
+    assert [(await api("GET", f"/v1/jobs/{job}"))["args"] for job in ids] == [
+        [number] for number in range(30)
+    ]
+    assert sorted(ids) == ids[0::3] + ids[1::3] + ids[2::3]
+
+
 async def test_one_bad_job_among_many_refuses_them_all(api: Api) -> None:
     jobs = [{"task": "a"}, {"task": "a", "queue": "not a queue"}]
     problem = await api("POST", "/v1/jobs/bulk", {"jobs": jobs}, 422)

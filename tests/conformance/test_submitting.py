@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fairway.core.lifecycle import State
 from fairway.core.model import Alike, Arrival, Delivery, Extras, Rules, Shape
 from fairway.core.plan import Begin
@@ -46,11 +48,11 @@ async def test_an_unknown_job_is_not_found(stage: Stage) -> None:
 
 async def test_arrivals_are_numbered_in_order_and_carry_where_the_job_stands(stage: Stage) -> None:
     await stage.submit(
-        new_job(5, flow="u", priority=2, tags=("gpu",), concurrency=4),
-        new_job(3, delivery=Delivery.AT_MOST_ONCE),
+        new_job(3, flow="u", priority=2, tags=("gpu",), concurrency=4),
+        new_job(5, delivery=Delivery.AT_MOST_ONCE),
     )
     first, second = await stage.store.take_arrivals(0)
-    assert first.job == Arrival(5, "acme/emails", "u", 2, Shape("python", "app.send", ("gpu",)), NOW, 4)
+    assert first.job == Arrival(3, "acme/emails", "u", 2, Shape("python", "app.send", ("gpu",)), NOW, 4)
     assert second.job.shape.once and second.number >= first.number
     assert second.job.concurrency is None
     assert await stage.store.take_arrivals(second.number) == []
@@ -125,6 +127,17 @@ async def test_many_waiting_jobs_of_many_lines_come_once_and_by_id(stage: Stage)
     assert found == {job.id: (job.queue, job.run_at) for job in jobs}
     for page in pages:
         assert [group.jobs[0] for group in page.alike] == sorted(group.jobs[0] for group in page.alike)
+
+
+@pytest.mark.parametrize("many", [3, 200])
+async def test_ids_need_not_rise_in_the_order_of_their_jobs(stage: Stage, many: int) -> None:
+    ids = [*range(2, many + 1), 1]
+    jobs = [new_job(number, queue=f"q{number % 3}", payload=b"%d" % number) for number in ids]
+    assert await stage.submit(*jobs, key="r") == Accepted(ids, [False] * many)
+    assert await stage.submit(*jobs, key="r") == Accepted(ids, [True] * many)
+    found = {job.id: (job.queue, job.payload) for job in await stage.store.find_jobs(ids)}
+    assert found == {job.id: (job.queue, job.payload) for job in jobs}
+    assert sorted(taken.job.job for taken in await stage.store.take_arrivals(0)) == sorted(ids)
 
 
 async def test_the_same_request_gets_the_same_ids(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from fairway.api.relaying import pass_submit_on
 from fairway.clock import wall
 from fairway.dependencies import check_call
 from fairway.errors import CallerError, Conflict, InvalidRequest
-from fairway.ids import show
+from fairway.ids import give_out, show
 from fairway.shapes import Ids, Job
 from fairway.spec import JobSpec, new_job
 from fairway.store import Accepted, NewJob, Request, StoredJob, Submission
@@ -68,7 +68,8 @@ async def submit_many(call: Call) -> Answer:
     """Accept many jobs in one step and name their ids."""
     bulk: Bulk = call.body
     now = wall()
-    jobs = _new_jobs(bulk.jobs, call.ids.take(len(bulk.jobs)), now)
+    ids = give_out(call.ids.take(len(bulk.jobs)), [spec.queue for spec in bulk.jobs])
+    jobs = _new_jobs(bulk.jobs, ids, now)
     passed = await pass_submit_on(call.desk, call.question)
     if passed is not None:
         return passed

@@ -11,7 +11,7 @@ import msgspec
 from fairway.client.channel import Job, first_state
 from fairway.client.request import JobRequest
 from fairway.dependencies import check_call
-from fairway.ids import IdMaker, show
+from fairway.ids import IdMaker, give_out, show
 from fairway.keys import payload_key
 from fairway.spec import new_job, read_spec
 from fairway.store import NewJob
@@ -27,7 +27,8 @@ def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
     """
     likenesses: dict[tuple[int, int], NewJob] = {}
     jobs = []
-    ids = IdMaker().take(len(requests), now // 1000)
+    queues = [request.options.get("queue", "") for request in requests]
+    ids = give_out(IdMaker().take(len(requests), now // 1000), queues)
     for request, number in zip(requests, ids, strict=True):
         alike = (id(request.task), id(request.options))
         like = likenesses.get(alike)

@@ -8,6 +8,7 @@ connection of whatever library, inside the user's own transaction. It neither be
 from __future__ import annotations
 
 import itertools
+import operator
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from fairway.times import MICRO
 REQUEST_SECONDS = 86_400
 
 pack_ids = msgspec.msgpack.Encoder().encode
+_id = operator.attrgetter("id")
 _read_ids = msgspec.msgpack.Decoder(list[int]).decode
 
 
@@ -50,6 +52,7 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
             if submission.request is not None and accepted.ids != expected:
                 yield Ask("save_request", (submission.request.key, pack_ids(accepted.ids)))
         result.accepted.append(accepted)
+    fresh.sort(key=_id)  # those of one queue together, and each to the end of the table
     told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
     untold = [] if arrivals else [job for job in fresh if job.id not in result.redrawn]
     if untold:
@@ -106,7 +109,7 @@ def renamed(job: NewJob, names: Mapping[int, int]) -> NewJob:
 def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps[list[Sequence[NewJob]]]:
     """Return the jobs of each submission under ids that no other job has."""
     ids = [job.id for submission in submissions for job in submission.jobs]
-    taken = {row[0] for row in (yield Ask("find_taken_ids", _ranges(ids)))}
+    taken = {row[0] for row in (yield Ask("find_taken_ids", _ranges(sorted(ids))))}
     if not taken and len(set(ids)) == len(ids):
         return [submission.jobs for submission in submissions]
     used = set(ids) | taken
@@ -121,7 +124,7 @@ def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps
 
 
 def _ranges(ids: list[int]) -> tuple[list[int], list[int]]:
-    """Return the first and the last of each run of ids: a bulk draws one after the other."""
+    """Return the first and the last of each run of ids: a bulk draws a range of them."""
     firsts, lasts = ids[:1], []
     for before, number in itertools.pairwise(ids):
         if number != before + 1:

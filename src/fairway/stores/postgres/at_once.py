@@ -26,9 +26,14 @@ def is_small(submissions: Sequence[Submission]) -> bool:
     if len(submissions) != 1 or not 1 <= len(submissions[0].jobs) <= FEW:
         return False
     jobs = submissions[0].jobs
-    return jobs[-1].id - jobs[0].id == len(jobs) - 1 and all(
-        job.unique is None and job.extras is None for job in jobs
-    )
+    first, last = _range(jobs)
+    return last - first == len(jobs) - 1 and all(job.unique is None and job.extras is None for job in jobs)
+
+
+def _range(jobs: Sequence[NewJob]) -> tuple[int, int]:
+    """Return the first and the last id: a call with several queues mixes the order."""
+    ids = [job.id for job in jobs]
+    return min(ids), max(ids)
 
 
 def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:
@@ -89,7 +94,7 @@ def _begun(job: NewJob) -> Begun:
 def _range_and_request(submission: Submission, now: int) -> list[Any]:
     jobs, request = submission.jobs, submission.request
     key = (request.key, request.digest) if request is not None else (None, None)
-    return [jobs[0].id, jobs[-1].id, *key, pack_ids([job.id for job in jobs]), now]
+    return [*_range(jobs), *key, pack_ids([job.id for job in jobs]), now]
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
