@@ -6,6 +6,7 @@ no process around it.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -77,6 +78,12 @@ def drain_rows(ways: Ways, jobs: int) -> Iterator[Row]:
     shape = f"{TENANTS} tenants, {TENANTS * QUEUES} queues, {TENANTS * QUEUES * FLOWS} flows"
     yield median(measure, TREE, ways.tree, "jobs/s", f"{shape}; each tenant sends its own calls")
     yield median(measure, MIXED, ways.mixed, "jobs/s", "tenants' jobs alternate one by one")
+    for side, rates in ((TREE, ways.tree), (MIXED, ways.mixed)):
+        costs = [100 * (1 - rate / flat) for rate, flat in zip(rates, ways.flat, strict=True)]
+        note = "median of the rounds' own differences: the machine's speed changes from round to round"
+        yield Row(
+            "what the tree takes of the rate", side, statistics.median(costs), "%", note, True, tuple(costs)
+        )
 
 
 class Anybody:

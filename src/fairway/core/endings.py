@@ -62,7 +62,7 @@ def _are_alike(first: Live, live: Live) -> bool:
         and live.ledger is first.ledger is CLEAN
         and live.unique is first.unique is None
         # Each flow pays for its own seconds: a long job is not to be averaged with another flow's short ones.
-        and (live.flow == first.flow or not live.queue.own.by_seconds)
+        and (not live.queue.own.by_seconds or live.flow == first.flow)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heapreplace
+from itertools import repeat
 from typing import NamedTuple
 
 from fairway.core.discipline import Offer, Served
@@ -178,15 +179,9 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     queue, (_, shape, priority, flow, *_), (jobs, places, _, flows) = lot
     mono = now.mono
     begun = {
-        job: Live(job, queue, shape, priority, place, worker, size, mono, bundle)
-        for job, place in zip(jobs, places, strict=True)
+        job: Live(job, queue, shape, priority, place, worker, size, mono, bundle, its_flow)
+        for job, place, its_flow in zip(jobs, places, flows or repeat(flow, len(jobs)), strict=True)
     }
-    if flows is not None:
-        for live, its_flow in zip(begun.values(), flows, strict=True):
-            live.flow = its_flow
-    elif flow is not None:
-        for live in begun.values():
-            live.flow = flow
     if world.tree.deadlines:
         for job, extras in world.tree.deadlines.begin(jobs):
             begun[job].extras = extras

@@ -15,7 +15,7 @@ from fairway.core import asks, blocked, endings, fleet, loading, moving, notices
 from fairway.core import events as happened
 from fairway.core.expiry import expire
 from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Timers, WorkerSpec
+from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Shape, Timers, WorkerSpec
 from fairway.core.naming import show
 from fairway.core.pins import single_out
 from fairway.core.placement import fill
@@ -93,9 +93,9 @@ def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
 
 
 def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
-    """Let new jobs wait, and tell of those in a row that are alike at once."""
+    """Let new jobs wait, and tell of those that are alike at once."""
+    came: dict[tuple[Queue, State, Shape], list[int]] = {}
     jobs: list[int] = []
-    came: list[tuple[Queue, list[int]]] = []
     last: tuple[object, ...] | None = None
     for arrival in arrivals:
         queue = world.tree.put(arrival, now.wall)
@@ -108,16 +108,17 @@ def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
         state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
         alike = (queue, state, arrival.shape)
         if alike != last:
-            jobs, last = [], alike
-            came.append((queue, jobs))
-            world.plan.batch.news.append(
-                News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
-            )
+            last, known = alike, len(came)
+            jobs = came.setdefault(alike, [])
+            if len(came) > known:
+                world.plan.batch.news.append(
+                    News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
+                )
         jobs.append(arrival.job)
         surplus = queue.own.surplus(arrival)
         if surplus is not None:
             asks.give_up(world, surplus._replace(queue=queue.path), now)
-    for queue, jobs in came:
+    for (queue, _, _), jobs in came.items():
         world.numbers.arrived(queue, len(jobs), now.mono)
     world.counts.submitted += len(arrivals)
 

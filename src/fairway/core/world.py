@@ -74,6 +74,7 @@ class Live:
         size: int,
         mono: float,
         bundle: int = 0,
+        flow: str | None = None,
     ) -> None:
         self.job = job
         self.queue = queue
@@ -86,6 +87,8 @@ class Live:
         self.named_at = mono
         self.begun_at = mono
         self.bundle = bundle
+        if flow is not None:
+            self.flow = flow
 
     def arrival(self, place: int) -> Arrival:
         """Return the job as it would wait again at *place*."""

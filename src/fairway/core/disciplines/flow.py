@@ -74,6 +74,13 @@ class Flow:
             del self.lines[key]
         return jobs, places
 
+    def is_still_due(self, now: int) -> bool:
+        """Whether all is as before after jobs were taken: this is the only line, and its next job is due."""
+        if len(self.lines) != 1 or len(self.shapes) != 1:
+            return False
+        [line] = self.lines.values()
+        return line.first_place() <= now
+
     def due_shapes(self, now: int) -> frozenset[Shape]:
         """Return the shapes of which a job is due."""
         return frozenset(key.shape for key, line in self.lines.items() if line.first_place() <= now)
@@ -85,6 +92,10 @@ class Flow:
 
     def first(self, fits: Callable[[Shape], bool], now: int) -> tuple[Key, int, int] | None:
         """Return line, place and job of the next due job among the shapes that fit."""
+        if len(self.lines) == 1:
+            [(key, line)] = self.lines.items()
+            place, job = line.first()
+            return (key, place, job) if place <= now and fits(key.shape) else None
         best: tuple[int, int, int] | None = None
         chosen: Key | None = None
         for key, line in self.lines.items():

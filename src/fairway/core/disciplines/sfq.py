@@ -20,7 +20,9 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from copy import copy
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush, nsmallest
+from itertools import chain
 from math import ceil
+from typing import Any, NamedTuple
 
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
@@ -36,6 +38,17 @@ MOST_AWAY = 10_000  # flows that are away and whose V is kept
 
 #: What decides (turn, or V and last service), then the flow's order, and the flow.
 Note = tuple[float, int, int, Flow]
+#: Jobs, their places and their flows.
+Columns = tuple[list[int], list[int], list[str | None]]
+
+
+class Turn(NamedTuple):
+    """What a flow began with in its turn. Hashed together, flows keep their names."""
+
+    flow: Flow
+    jobs: list[int]
+    places: list[int]
+    names: list[str | None]
 
 
 class Sfq:
@@ -123,13 +136,14 @@ class Sfq:
         flows: list[str | None] | None = None
         if len(jobs) < most and not self.by_seconds and len(self._active) == 1:
             # One shape is due: whoever has the next turn would be offered next, so it may begin with them.
-            flows = [offer.flow] * len(jobs)
-            while len(jobs) < most and (following := self._following(key, now)) is not None:
+            turns = [Turn(flow, jobs, places, [offer.flow] * len(jobs))]
+            left = most - len(jobs)
+            while left and (following := self._following(key, now)) is not None:
                 flow, key = following
-                more, their_places = self._serve(flow, key, most - len(jobs), quantum, now)
-                jobs += more
-                places += their_places
-                flows += [key.flow] * len(more)
+                jobs, places = self._serve(flow, key, left, quantum, now)
+                turns.append(Turn(flow, jobs, places, [key.flow] * len(jobs)))
+                left -= len(jobs)
+            jobs, places, flows = _mixed(turns) if self._quantum is None else _joined(turns)
         return Served(jobs, places, self._active.get(offer.shape, 0) > 0, flows)
 
     def _serve(
@@ -146,9 +160,11 @@ class Sfq:
             flow.credit -= len(jobs) / quantum
             if flow.credit <= NOTHING:
                 self._to_the_end(flow)
-        self._look(flow)
+        if not flow.is_still_due(self._seen):
+            self._look(flow)
         self._note(flow)
-        self._leave(key.flow, flow)
+        if not flow.count:
+            self._leave(key.flow, flow)
         return jobs, places
 
     def _following(self, key: Key, now: int) -> tuple[Flow, Key] | None:
@@ -464,6 +480,42 @@ class Sfq:
 def _made_of(settings: QueueSettings) -> tuple[object, ...]:
     """Return what cannot change while jobs stand in their lines."""
     return settings.charge or "jobs", settings.divisor, settings.perturb
+
+
+def _joined(turns: Sequence[Turn]) -> Columns:
+    """Return jobs, places and flows of turns, one turn after the other."""
+    jobs, places, flows = (list(chain.from_iterable(column)) for column in _columns(turns))
+    return jobs, places, flows
+
+
+def _mixed(turns: Sequence[Turn]) -> Columns:
+    """Return the same, but one job of each flow at a time: the last one need not wait for all the first has.
+
+    Mostly that is also the order in which they were submitted, so whoever reads them goes straight ahead.
+    """
+    flows: dict[int, Turn] = {}
+    for turn in turns:
+        found = flows.setdefault(turn.flow.order, turn)
+        if found is not turn:  # its second one, with what was left of the slot
+            found.jobs.extend(turn.jobs)
+            found.places.extend(turn.places)
+            found.names.extend(turn.names)
+    jobs, places, names = (_in_turns(column) for column in _columns(flows.values()))
+    return jobs, places, names
+
+
+def _columns(turns: Collection[Turn]) -> tuple[list[list[Any]], list[list[Any]], list[list[Any]]]:
+    return [turn.jobs for turn in turns], [turn.places for turn in turns], [turn.names for turn in turns]
+
+
+def _in_turns(columns: Sequence[list[Any]]) -> list[Any]:
+    """Return the first of each, then the second of each, and so on to the end of the longest."""
+    taken: list[Any] = []
+    while columns:
+        shortest = min(map(len, columns))
+        taken += chain.from_iterable(zip(*columns, strict=False))
+        columns = [rest for column in columns if (rest := column[shortest:])]
+    return taken
 
 
 def _anything(shape: Shape) -> bool:

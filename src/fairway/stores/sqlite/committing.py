@@ -267,24 +267,23 @@ def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
     if not jobs:
         return []
     all_jobs = _carray(jobs)
-    found = {row[0]: row for row in fetch(connection, SQL["read_begun"], (all_jobs,))}
+    found = {one.job: one for one in begun_from(fetch(connection, SQL["read_begun"], (all_jobs,)))}
     if len(found) < len(jobs):
         raise Deposed(f"{len(jobs) - len(found)} of {len(jobs)} jobs that were to begin are not waiting")
-    groups = _by_attempt(begins, {job: row[1] for job, row in found.items()})
-    _run_groups(connection, "begin_jobs", groups, all_jobs)
-    return begun_from(found[job] for job in jobs)
+    _run_groups(connection, "begin_jobs", _by_attempt(begins, found), all_jobs)
+    return [found[job] for job in jobs]
 
 
-def _by_attempt(begins: Sequence[Begin], attempts: Mapping[int, int]) -> dict[Row, list[int]]:
+def _by_attempt(begins: Sequence[Begin], begun: Mapping[int, Begun]) -> dict[Row, list[int]]:
     """Group jobs by what their attempts have in common; mostly all of them are the first."""
     groups: dict[Row, list[int]] = defaultdict(list)
     for some, incarnation, worker, started_at, _, _ in begins:
-        found = {attempts[job] for job in some}
+        found = {begun[job].attempt for job in some}
         if len(found) == 1:
             groups[(*found, incarnation, worker, started_at)] += some
         else:
             for job in some:
-                groups[attempts[job], incarnation, worker, started_at].append(job)
+                groups[begun[job].attempt, incarnation, worker, started_at].append(job)
     return groups
 
 
