@@ -126,6 +126,33 @@ def test_many_at_once_come_as_one_by_one(
     assert many.serve(1000, most=most) == one.serve(1000)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 9)), min_size=1, max_size=12),
+    st.integers(2, 30),
+    st.sampled_from([None, 2]),
+)
+@drawn(150)
+def test_flows_that_share_a_slot_begin_one_job_at_a_time(
+    jobs: list[tuple[str, int]], most: int, divisor: int | None
+) -> None:
+    line = Line(divisor=divisor, flow_weights={"a": 3.0, "b": 0.5})
+    for flow, count in jobs:
+        line.put(flow, count)
+    begun: list[int] = []
+    while (offer := line.sfq.offer(everything, line.now)) is not None:
+        served = line.sfq.take(offer, most, line.now)
+        flows = [line.flow[job] for job in served.jobs]
+        assert served.flows is None or served.flows == flows
+        if divisor is None:
+            counts = Counter(flows)
+            assert flows == [flow for turn in range(most) for flow in counts if counts[flow] > turn]
+        begun += served.jobs
+    assert len(begun) == line.count
+    for flow in "abcd":
+        own = [job for job in begun if line.flow[job] == flow]
+        assert own == sorted(own)
+
+
 def test_a_changed_weight_holds_from_the_next_turn_without_a_new_queue() -> None:
     line = Line(quantum=1)
     line.put("a", 600)
