@@ -441,7 +441,7 @@ async def test_closing_leaves_nothing_untold(agent: Agent, node: Node) -> None:
     closing = asyncio.create_task(agent.close(0.2))
     await asyncio.sleep(0)  # let it begin
     port.say(Begin(1, [call(4, "add", 1, 1)]))
-    left = await asyncio.wait_for(closing, 5)
+    left = await asyncio.wait_for(closing, PATIENCE_SECONDS)
     assert set(port.returned()) == {Held(1, 1, True), Held(2, 1, False), Held(3, 1, True), Held(4, 1, False)}
     assert isinstance(port.heard[-1], Goodbye)
     assert left == []
