@@ -144,6 +144,18 @@ async def test_many_may_open_a_new_file_at_once(file: Path) -> None:
     assert len(fetch(file, "SELECT * FROM meta")) == 3
 
 
+async def test_a_new_file_that_another_reads_is_waited_for(file: Path) -> None:
+    other = apsw.Connection(str(file))
+    other.execute("CREATE TABLE a (b)")
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM a").fetchall()  # a lock that keeps the journal as it is
+    opening = asyncio.create_task(asyncio.to_thread(connection.open_writer, file))
+    done, _ = await asyncio.wait([opening], timeout=0.2)
+    assert not done
+    other.execute("COMMIT")
+    assert (await opening).execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+
+
 async def test_a_file_of_a_newer_version_is_refused_and_untouched(stage: Stage, file: Path) -> None:
     fetch(file, f"UPDATE meta SET value = {NEWEST + 1} WHERE key = 'version'")
     with pytest.raises(StoreUnusable, match=f"version {NEWEST + 1}.*knows {NEWEST}"):

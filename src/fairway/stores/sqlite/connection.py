@@ -6,6 +6,7 @@ A transaction here is always BEGIN IMMEDIATE: it waits for the write lock at its
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,9 +30,10 @@ def open_writer(path: Path) -> apsw.Connection:
     with plain_errors(path):
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+        # Of a new file: four times as many neighbours are written at once.
+        connection.execute("PRAGMA page_size = 16384").fetchall()
+        _log_ahead(connection)
         for pragma in (
-            "page_size = 16384",  # of a new file: four times as many neighbours are written at once
-            "journal_mode = WAL",
             "synchronous = FULL",
             "cache_size = -16384",
             "wal_autocheckpoint = 4000",
@@ -40,6 +42,20 @@ def open_writer(path: Path) -> apsw.Connection:
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         return connection
+
+
+def _log_ahead(connection: apsw.Connection) -> None:
+    """Switch a new file to WAL, which SQLite gives up at once if others are at it: its timeout does not count."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def open_reader(path: Path) -> apsw.Connection:
