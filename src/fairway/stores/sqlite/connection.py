@@ -45,7 +45,7 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def _log_ahead(connection: apsw.Connection) -> None:
-    """Switch a new file to WAL, which SQLite gives up at once if others are at it: its timeout does not count."""
+    """Switch a new file to WAL; if others are at it SQLite may give up at once, whatever its timeout is."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
