@@ -93,11 +93,11 @@ def node_on(address: str, home: Path, slots: int = SLOTS, apart: bool = False) -
     up = ["up", "--database", address, "--listen", f"127.0.0.1:{port}"]
     work = ["--slots", str(slots), "--app", "bench.tasks:app"]
     with log.open("wb") as output:
-        process = _start([*up, *(["--no-worker"] if apart else work)], home, output)
+        process = start([*up, *(["--no-worker"] if apart else work)], home, output)
         node = Node(port, process, home / "fairway.db")
         try:
             if apart:
-                node.worker = _start(["worker", "--join", node.url, *work], home, output)
+                node.worker = start(["worker", "--join", node.url, *work], home, output)
             until(lambda: is_ready(node, log), "the node to be ready", timeout=30)
             yield node
         finally:
@@ -107,7 +107,8 @@ def node_on(address: str, home: Path, slots: int = SLOTS, apart: bool = False) -
             stop(process)
 
 
-def _start(words: list[str], home: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def start(words: list[str], home: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the program of this checkout."""
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("fairway")), *words],
         cwd=ROOT,
