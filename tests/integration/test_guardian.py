@@ -396,9 +396,7 @@ async def test_a_daemon_that_shook_every_mark_off_ends_with_its_cgroup(warden: W
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, None])
-async def test_no_cgroup_outlives_its_guardian(number: signal.Signals | None) -> None:
-    warden = Warden()
-    warden.start()
+async def test_no_cgroup_outlives_its_guardian(warden: Warden, number: signal.Signals | None) -> None:
     home = own_cgroups(warden)  # before anything escapes that only they can end
     witness = Witness()
     seconds = f"2000.{os.getpid()}"

@@ -163,8 +163,7 @@ class Sfq:
         if not flow.is_still_due(self._seen):
             self._look(flow)
         self._note(flow)
-        if not flow.count:
-            self._leave(key.flow, flow)
+        self._leave(key.flow, flow)
         return jobs, places
 
     def _following(self, key: Key, now: int) -> tuple[Flow, Key] | None:
