@@ -204,8 +204,8 @@ def _run_at(spec: JobSpec, now: int) -> int:
 
 def _extras(spec: JobSpec, run_at: int, now: int, together: Sequence[int]) -> Extras | None:
     """Return what few jobs have; None for all others."""
-    said = (spec.deadline, spec.group, spec.unique_for, spec.worker, spec.notify)
-    if not spec.after and all(one is None for one in said):
+    says_nothing = spec.deadline is spec.group is spec.unique_for is spec.worker is spec.notify is None
+    if says_nothing and not spec.after:
         return None
     return Extras(
         deadline=None if spec.deadline is None else read_deadline(spec.deadline, run_at, now),

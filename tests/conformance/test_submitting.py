@@ -35,6 +35,24 @@ async def test_a_job_is_stored_as_it_was_submitted(stage: Stage) -> None:
     )
 
 
+async def test_many_jobs_are_stored_as_they_were_submitted(stage: Stage) -> None:
+    """So many that a store may take a way of its own for them; neighbours differ in one thing at a time."""
+    different = [
+        {"queue": "größe"}, {"flow": "u"}, {"priority": -32768}, {"priority": 32767}, {"adapter": "command"},
+        {"task": ""}, {"tags": ("gpu", "é")}, {"delivery": Delivery.AT_MOST_ONCE}, {"run_at": NOW - DAY},
+        {"created_at": NOW - 5}, {"rules": Rules(timeout=2.5)}, {"payload": b""}, {"unique": "k ö"}, {},
+    ]  # fmt: skip
+    jobs = [new_job(number, **different[number % len(different)]) for number in range(1, 1201)]
+    jobs = [job._replace(unique=job.unique and f"{job.unique}{job.id}") for job in jobs]
+    await stage.submit(*jobs)
+    stored = {job.id: job for job in await stage.store.find_jobs([job.id for job in jobs])}
+    for job in jobs:
+        found = stored[job.id]
+        assert (found.place, found.state) == (job.run_at, State.QUEUED)
+        for name in set(job._fields) - {"concurrency", "replace"}:
+            assert getattr(found, name) == getattr(job, name), (job.id, name)
+
+
 async def test_a_job_for_later_is_scheduled(stage: Stage) -> None:
     await stage.submit(new_job(1, run_at=NOW + 10_000 * DAY))
     assert (await stage.get(1)).state is State.SCHEDULED

@@ -1,7 +1,8 @@
-"""What a new leader loads at one stroke stands as if it had been put there job by job."""
+"""What comes, or a new leader loads, at one stroke stands as if it had been put there job by job."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from fairway.core import events as happened
 from fairway.core import lines
+from fairway.core.arriving import FEW
 from fairway.core.disciplines.ordered import Ordered
 from fairway.core.loading import _by_flow
-from fairway.core.model import Alike, Arrival, Extras, Held, TaskInfo
+from fairway.core.model import Alike, Arrival, Extras, Held, TaskInfo, together
 from fairway.core.plan import Begun
 from fairway.stores.backlog import page_of
 from tests.core.stage import COMMAND, WALL, Stage, task
@@ -77,7 +79,13 @@ class Drama:
         arrivals = [self.jobs[number] for number in sorted(self.some(20))]
         gone = [job for job in arrivals if self.stage.attempts[job.job] and job.job not in self.stage.live]
         arrivals = [job for job in arrivals[:until] if job not in gone]
-        self.stage.absorb(happened.TakenIn(arrivals, []))
+        if self.at_one_stroke:
+            self.stage.absorb(happened.TakenIn(arrivals, []))
+        else:
+            alike, others = together(arrivals)
+            alone = [*self.one_by_one(alike), *others] if len(arrivals) > FEW else arrivals
+            for arrival in alone:
+                self.stage.absorb(happened.TakenIn([arrival], []))
         if arrivals and self.dice.random() < 0.3:
             self.stage.absorb(happened.CancelAsked("ticket", arrivals[0], False))
             self.stage.attempts[arrivals[0].job] += 1
@@ -92,8 +100,10 @@ class Drama:
         if self.at_one_stroke:
             self.stage.absorb(happened.Loaded(page.others, alike=page.alike))
         else:
-            alone = [job for groups in _by_flow(page.alike) for one in groups for job in one.arrivals()]
-            self.stage.absorb(happened.Loaded([*alone, *page.others]))
+            self.stage.absorb(happened.Loaded([*self.one_by_one(page.alike), *page.others]))
+
+    def one_by_one(self, alike: Sequence[Alike]) -> list[Arrival]:
+        return [job for groups in _by_flow(alike) for one in groups for job in one.arrivals()]
 
     def look(self) -> None:
         """Note all that can be seen of the waiting jobs."""
@@ -188,3 +198,14 @@ def test_a_block_in_any_order_is_put_in_its_order() -> None:
     alike = Alike("q", None, 0, COMMAND, [1, 2, 3], [9, 5, 5])
     assert alike.in_order() == alike._replace(jobs=[2, 3, 1], places=[5, 5, 9])
     assert alike.in_order().in_order() == alike.in_order()
+
+
+@pytest.mark.parametrize(("overflow", "left"), [("drop_oldest", range(16, 21)), ("drop_newest", range(1, 6))])
+def test_a_bulk_that_is_too_much_for_a_queue_leaves_what_fits(overflow: str, left: range) -> None:
+    stage = Stage()
+    stage.absorb(happened.QueueFound("q", {"capacity": 5, "overflow": overflow}))
+    bulk = [Arrival(job, "q", None, 0, COMMAND, WALL + job) for job in range(1, 21)]
+    stage.absorb(happened.TakenIn(bulk, [1]))
+    world = stage.core.world
+    assert list(world.tree.queues["q"].own.order(WALL + 100, 100)) == list(left)
+    assert {drop.job for drop in world.plan.batch.drops} == set(range(1, 21)) - set(left)

@@ -67,6 +67,7 @@ class Channel(Protocol):
 
 def first_state(request: JobRequest[Any]) -> str:
     """Return the state a job has when it was just submitted."""
-    if request.options.get("after"):
+    options = request.options
+    if options.get("after"):
         return "blocked"
-    return "scheduled" if request.options.keys() & {"delay", "run_at"} else "queued"
+    return "scheduled" if "delay" in options or "run_at" in options else "queued"

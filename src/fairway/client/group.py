@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
+
+from msgspec.structs import replace
 
 from fairway.client.handle import Handle
 from fairway.client.options import JobOptions, checked

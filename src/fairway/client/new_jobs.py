@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fairway.client.channel import Job, first_state
+from fairway.client.codec import EMPTY
 from fairway.client.request import JobRequest
 from fairway.dependencies import check_call
 from fairway.ids import IdMaker, give_out, show
@@ -33,9 +34,9 @@ def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
         alike = (id(request.task), id(request.options))
         like = likenesses.get(alike)
         payload = b'{"args":%b,"kwargs":%b}' % (request.args, request.kwargs)
-        if like is not None and _needs_no_check(payload):
+        if like is not None and (payload == EMPTY or _needs_no_check(payload)):
             unique = like.unique
-            if request.options.get("unique") is True:
+            if unique is not None and request.options["unique"] is True:
                 unique = payload_key(like.adapter, like.task, payload)
             jobs.append(NewJob._make((number, *like[1:11], payload, unique, *like[13:])))
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest(Generic[R]):
+class JobRequest(msgspec.Struct, Generic[R], frozen=True):
     """One job to be submitted. Encoded when made: changing an argument afterwards changes nothing."""
 
     task: Task[..., R]

@@ -7,9 +7,10 @@ when it was in an earlier batch its id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from fairway.client.request import JobRequest
 from fairway.errors import InvalidRequest

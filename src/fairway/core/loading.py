@@ -26,26 +26,29 @@ def load(world: World, event: happened.Loaded, now: Moment) -> None:
     """Let jobs wait, or be blocked, that did so already; those that are known are passed over."""
     decided = dropped(world)  # when they were taken in, just now
     decided.update(one.job for one in world.plan.batch.unblocks)
-    if event.alike:
-        elsewhere = (decided, world.live.keys(), world.blocked.keys(), world.tree.deadlines.over.keys())
-        for alike in _load_groups(world, event.alike, elsewhere, now):
-            for arrival in alike.arrivals():
+    for group, is_put in put_groups(world, event.alike, now, decided):
+        if not is_put:
+            for arrival in group.arrivals():
                 _load_one(world, arrival, decided, now)
     for arrival in event.arrivals:
         _load_one(world, arrival, decided, now)
     blocked.hear(world, event.ended, now)
 
 
-def _load_groups(
-    world: World, alike: Sequence[Alike], elsewhere: Sequence[Set[int]], now: Moment
-) -> Iterator[Alike]:
-    """Let jobs wait at one stroke: all flows that stand in one line, else each; yield what is left."""
+def put_groups(
+    world: World, alike: Sequence[Alike], now: Moment, decided: Set[int] = frozenset()
+) -> Iterator[tuple[Alike, bool]]:
+    """Let jobs wait at one stroke: all flows that stand in one line, else each. Say of each group if it was.
+
+    It is not when it is one job, or one of them may be known already: those of them that wait and run, that
+    are blocked, whose deadline is over, and those that were *decided* on.
+    """
+    elsewhere = (decided, world.live.keys(), world.blocked.keys(), world.tree.deadlines.over.keys())
     for groups in _by_flow(alike):
-        if len(groups) > 1 and _load_alike(world, groups, elsewhere, now):
-            continue
+        all_put = len(groups) > 1 and _put_alike(world, groups, elsewhere, now)
         for group in groups:
-            if len(group.jobs) == 1 or not _load_alike(world, (group,), elsewhere, now):
-                yield group
+            is_put = all_put or (len(group.jobs) > 1 and _put_alike(world, (group,), elsewhere, now))
+            yield group, is_put
 
 
 def _by_flow(alike: Sequence[Alike]) -> Iterable[Sequence[Alike]]:
@@ -56,7 +59,7 @@ def _by_flow(alike: Sequence[Alike]) -> Iterable[Sequence[Alike]]:
     return together.values()
 
 
-def _load_alike(world: World, groups: Sequence[Alike], elsewhere: Elsewhere, now: Moment) -> bool:
+def _put_alike(world: World, groups: Sequence[Alike], elsewhere: Elsewhere, now: Moment) -> bool:
     """Let jobs wait at one stroke that differ in their flow only; False if each has to be looked at."""
     path = groups[0].queue
     if world.tree.way_of(path) != path or not all(

@@ -6,7 +6,7 @@ Wall times are ints of microseconds, monotonic times floats of seconds; both ent
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -196,6 +196,9 @@ class Arrival(NamedTuple):
     blocked: bool = False  # it waits for the jobs named in its extras
 
 
+PLAIN = (None, None, False)  # how an arrival ends that brings neither a limit nor extras and is not blocked
+
+
 class Alike(NamedTuple):
     """Waiting jobs without extras that stand in one line, by id, with their places."""
 
@@ -217,6 +220,23 @@ class Alike(NamedTuple):
         """Yield them one by one."""
         for job, place in zip(self.jobs, self.places, strict=True):
             yield Arrival(job, self.queue, self.flow, self.priority, self.shape, place)
+
+
+def together(arrivals: Iterable[Arrival]) -> tuple[list[Alike], list[Arrival]]:
+    """Put plain jobs together that stand in one line, in the order they come; return the others apart."""
+    groups: dict[tuple[str, str | None, int, Shape], tuple[list[int], list[int]]] = {}
+    others = list[Arrival]()
+    common: tuple[object, ...] | None = None
+    for arrival in arrivals:
+        if arrival[6:] != PLAIN:
+            others.append(arrival)
+            continue
+        if arrival[1:5] != common:  # neighbours are alike more often than not
+            common = arrival[1:5]
+            jobs, places = groups.setdefault(common, ([], []))
+        jobs.append(arrival[0])
+        places.append(arrival[5])
+    return [Alike(*common, jobs, places) for common, (jobs, places) in groups.items()], others
 
 
 @dataclass(frozen=True, slots=True)

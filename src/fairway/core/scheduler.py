@@ -7,21 +7,17 @@ engine commits it, then acts, then tells. If the commit fails, this object is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
-from fairway.core import asks, blocked, endings, fleet, loading, moving, notices, recalls
+from fairway.core import arriving, asks, blocked, endings, fleet, loading, moving, notices, recalls
 from fairway.core import events as happened
 from fairway.core.expiry import expire
-from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Ledger, Moment, Shape, Timers, WorkerSpec
-from fairway.core.naming import show
+from fairway.core.model import DEFAULT_RULES, SLOT, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.pins import single_out
 from fairway.core.placement import fill
-from fairway.core.plan import News, Plan, Resolve, Revive
-from fairway.core.queue import Queue
-from fairway.core.settings import read_settings, why_refused
+from fairway.core.plan import Plan, Resolve, Revive
+from fairway.core.settings import read_settings
 from fairway.core.world import Live, World
 
 
@@ -70,81 +66,7 @@ def _wake_at(world: World, now: Moment) -> float | None:
     return min(wakes, default=None)
 
 
-# --- jobs arrive ---------------------------------------------------------------------------------------
-def _submitted(world: World, event: happened.Submitted, now: Moment) -> None:
-    arrivals = moving.redirected(world, event.arrivals)
-    _arrive(world, arrivals, now)
-    world.forecasts.sample(world, arrivals, now)
-
-
-def _taken_in(world: World, event: happened.TakenIn, now: Moment) -> None:
-    world.plan.batch.taken.extend(event.numbers)
-    gone = loading.dropped(world)
-    arrivals = [arrival for arrival in event.arrivals if arrival.job not in gone]
-    for arrival in arrivals:
-        if loading.is_known(world, arrival):
-            _heed(world, arrival, now)
-        elif arrival.blocked:
-            _block(world, moving.redirected(world, [arrival])[0], now)
-        else:
-            _arrive(world, moving.redirected(world, [arrival]), now)
-    blocked.hear(world, event.ended, now)
-    world.forecasts.sample(world, arrivals, now)
-
-
-def _arrive(world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
-    """Let new jobs wait, and tell of those that are alike at once."""
-    came: dict[tuple[Queue, State, Shape], list[int]] = {}
-    jobs: list[int] = []
-    last: tuple[object, ...] | None = None
-    for arrival in arrivals:
-        queue = world.tree.put(arrival, now.wall)
-        if arrival.extras is not None:
-            notices.watch(world, arrival)
-        if arrival.concurrency is not None:
-            _heed(world, arrival, now)  # before its row is written, so that this is done once
-        if not queue.known:
-            asks.make_known(world, arrival.queue, now)
-        state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
-        alike = (queue, state, arrival.shape)
-        if alike != last:
-            last, known = alike, len(came)
-            jobs = came.setdefault(alike, [])
-            if len(came) > known:
-                world.plan.batch.news.append(
-                    News("job.submitted", now.wall, jobs, arrival.queue, state, task=arrival.shape.task)
-                )
-        jobs.append(arrival.job)
-        surplus = queue.own.surplus(arrival)
-        if surplus is not None:
-            asks.give_up(world, surplus._replace(queue=queue.path), now)
-    for (queue, _, _), jobs in came.items():
-        world.numbers.arrived(queue, len(jobs), now.mono)
-    world.counts.submitted += len(arrivals)
-
-
-def _block(world: World, arrival: Arrival, now: Moment) -> None:
-    """Take in a new job that waits for others."""
-    blocked.admit(world, arrival)
-    notices.watch(world, arrival)
-    asks.make_known(world, arrival.queue, now)
-    _heed(world, arrival, now)
-    news = News(
-        "job.submitted", now.wall, (arrival.job,), arrival.queue, State.BLOCKED, task=arrival.shape.task
-    )
-    world.plan.batch.news.append(news)
-    world.counts.submitted += 1
-
-
-def _heed(world: World, arrival: Arrival, now: Moment) -> None:
-    """Give the queue the limit that the job's submitter wants for it, if any; the last one wins."""
-    if arrival.concurrency is not None:
-        queue = world.tree.grow(arrival.queue)
-        wanted = replace(queue.settings, limit=arrival.concurrency)
-        if why_refused(queue, wanted) is None:  # nobody is there to be told
-            asks.change_queue(world, queue, wanted, now, f"job {show(arrival.job)}")
-
-
+# --- jobs ----------------------------------------------------------------------------------------------
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:
     for job in event.arrivals:
         arrival = job._replace(queue=world.tree.way_of(job.queue))  # as it was put when it came
@@ -259,8 +181,8 @@ def _queue_found(world: World, event: happened.QueueFound, now: Moment) -> None:
 
 
 _VERBS: dict[type, Callable[[World, Any, Moment], None]] = {
-    happened.Submitted: _submitted,
-    happened.TakenIn: _taken_in,
+    happened.Submitted: arriving.submit,
+    happened.TakenIn: arriving.take_in,
     happened.Loaded: loading.load,
     happened.Replaced: asks.replace_jobs,
     happened.Refused: _refused,

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairway.core.model import Alike, Arrival, Shape, with_pins
+from fairway.core.model import Alike, Arrival, together, with_pins
 from fairway.store import WaitingPage
 from fairway.stores.rows import BLOCKED, WAITING, Row, extras_from, shape_from
 
 
 def page_of(arrivals: Sequence[Arrival]) -> WaitingPage | None:
     """Put arrivals together, given by id; None if there are none."""
-    groups: dict[tuple[str, str | None, int, Shape], list[Arrival]] = {}
-    others = list[Arrival]()
-    for arrival in arrivals:
-        if arrival.blocked or arrival.extras is not None:
-            others.append(arrival)
-        else:
-            groups.setdefault(arrival[1:5], []).append(arrival)
-    alike = [
-        Alike(*common, [one.job for one in same], [one.place for one in same])
-        for common, same in groups.items()
-    ]
+    alike, others = together(arrivals)
     return WaitingPage(alike, others, arrivals[-1].job) if arrivals else None
 
 

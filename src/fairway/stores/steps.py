@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from fairway.stores.rows import Row
+from fairway.store import NewJob
+from fairway.stores.rows import Row, job_row
 
 T = TypeVar("T")
 
@@ -25,5 +26,18 @@ class Put(NamedTuple):
     returns: bool = False
 
 
-Step = Ask | Put
+class Insert(NamedTuple):
+    """Insert these jobs; if they are *arriving*, tell the leader of them."""
+
+    jobs: Sequence[NewJob]
+    arriving: bool
+
+    def put(self) -> Put:
+        """Return the same by rows."""
+        if self.arriving:
+            return Put("insert_arriving", [(*job_row(job), job.concurrency) for job in self.jobs])
+        return Put("insert_job", [job_row(job) for job in self.jobs])
+
+
+Step = Ask | Put | Insert
 Steps = Generator[Step, Sequence[Any], T]

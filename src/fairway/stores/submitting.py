@@ -19,8 +19,8 @@ from fairway.errors import InvalidRequest
 from fairway.ids import LOW_BITS, show
 from fairway.store import Accepted, NewJob, Request, Submission
 from fairway.stores.claiming import claim_keys
-from fairway.stores.rows import extras_row, job_row
-from fairway.stores.steps import Ask, Put, Steps
+from fairway.stores.rows import extras_row
+from fairway.stores.steps import Ask, Insert, Put, Steps
 from fairway.times import MICRO
 
 REQUEST_SECONDS = 86_400
@@ -56,9 +56,9 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
     told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
     untold = [] if arrivals else [job for job in fresh if job.id not in result.redrawn]
     if untold:
-        yield Put("insert_job", [job_row(job) for job in untold])
+        yield Insert(untold, arriving=False)
     if told:
-        yield Put("insert_arriving", [(*job_row(job), job.concurrency) for job in told])
+        yield Insert(told, arriving=True)
     special = [extras_row(job) for job in fresh if job.extras is not None]
     if special:
         yield Put("save_extras", special)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from fairway.store import Accepted, Submission
-from fairway.stores.rows import Row
+from fairway.stores.rows import Row, job_row
 from fairway.stores.sqlite.sql import SQL
-from fairway.stores.steps import Ask, Step
+from fairway.stores.steps import Ask, Insert, Step
 from fairway.stores.submitting import Inserted, inserting
 
 Execute = Callable[[str, Row], Iterable[Any]]
@@ -53,13 +53,14 @@ def insert_submissions(
 def _run(execute: Execute, execute_many: ExecuteMany, step: Step) -> list[Any]:
     if isinstance(step, Ask):
         return list(execute(SQL[step.name], tuple(_as_value(value) for value in step.values)))
+    if isinstance(step, Insert):
+        execute_many(SQL["insert_job"], [job_row(job) for job in step.jobs])
+        if step.arriving:
+            execute_many(SQL["insert_arrival"], [(job.id, job.concurrency) for job in step.jobs])
+        return []
     if step.returns:
         return [row for values in step.rows for row in list(execute(SQL[step.name], values))]
-    if step.name == "insert_arriving":
-        execute_many(SQL["insert_job"], [row[:-1] for row in step.rows])
-        execute_many(SQL["insert_arrival"], [(row[0], row[-1]) for row in step.rows])
-    else:
-        execute_many(SQL[step.name], step.rows)
+    execute_many(SQL[step.name], step.rows)
     return []
 
 
