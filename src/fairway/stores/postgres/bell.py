@@ -20,8 +20,8 @@ log = logging.getLogger("fairway.postgres")
 POLL_SECONDS = 1.0
 DEAF_SECONDS = 0.5
 AWAKE_SECONDS = 0.02
-#: So many rings between two beats, and the leader stays awake.
-OFTEN = 50
+#: Rung at so many times a second, the leader stays awake: then the looks cost less than the rings.
+OFTEN = 200
 RETRY_SECONDS = 1.0
 
 
@@ -32,7 +32,7 @@ class Bell:
         self._dsn, self._channel = dsn, channel_of(schema)
         self._rung = asyncio.Event()
         self._rings = 0
-        self._looked_at = 0.0
+        self._looked_at = self._judged_at = 0.0
         self._hears = False
         self._listening: asyncio.Task[None] | None = None
         self.asleep = True
@@ -56,8 +56,10 @@ class Bell:
 
     def judge(self) -> bool:
         """Once a beat: say whether the leader shall sleep, by how often it was rung at."""
+        now = asyncio.get_running_loop().time()
+        seconds, self._judged_at = max(now - self._judged_at, 0.001), now
         rings, self._rings = self._rings, 0
-        self.asleep = rings < OFTEN
+        self.asleep = rings < OFTEN * seconds
         return self.asleep
 
     async def wait(self, timeout: float) -> bool:
