@@ -8,7 +8,7 @@ session belongs to nobody: there every call is a transaction, and brings its set
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -31,6 +31,9 @@ TIMEOUTS = {
 #: Our statements find rows by their keys. A plan that was made, and kept, while a table was small must not
 #: read it from end to end, or hash it, when there are millions in it: only a search may (`reading`).
 BY_KEY = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
+#: So there is one plan for each. Left to itself the server makes a new one for every array it is given, which
+#: takes longer than to begin a job.
+PLANS = "plan_cache_mode"
 
 Connection = Any  # asyncpg's
 #: Classes of errors after which a connection is gone, and what it was doing with it.
@@ -42,8 +45,16 @@ TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError,
 class Connections:
     """A bounded number of connections, opened when they are needed."""
 
-    def __init__(self, dsn: str, most: int, *, direct: bool) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        most: int,
+        *,
+        direct: bool,
+        greet: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> None:
         self._dsn, self._most, self._direct = dsn, most, direct
+        self._greet = greet  # each new one, before it is used
         self._pool: Pool | None = None
 
     async def close(self) -> None:
@@ -90,7 +101,7 @@ class Connections:
     @asynccontextmanager
     async def reading(self, seconds: float = STATEMENT_SECONDS) -> AsyncIterator[Connection]:
         """Give a connection inside a transaction that is only read in."""
-        freely = "".join(f"SET LOCAL {name} = on;" for name in BY_KEY)
+        freely = "".join(f"SET LOCAL {name} = on;" for name in BY_KEY) + f"SET LOCAL {PLANS} = auto;"
         begin = _begin("BEGIN READ ONLY", statement_timeout=seconds) + freely
         async with self._acquire(begin) as (connection, _), self._errors(connection):
             yield connection
@@ -209,8 +220,18 @@ class Connections:
 
     def _open(self) -> Pool:
         if self._pool is None:
-            self._pool = Pool(lambda: asyncpg.connect(self._dsn, **_options(self._direct)), self._most)
+            self._pool = Pool(self._connect, self._most)
         return self._pool
+
+    async def _connect(self) -> Connection:
+        connection = await asyncpg.connect(self._dsn, **_options(self._direct))
+        if self._greet is not None:
+            try:
+                await self._greet(connection)
+            except BaseException:
+                _cut(connection)
+                raise
+        return connection
 
 
 def _is_dead(connection: Connection) -> bool:
@@ -236,7 +257,7 @@ async def connect(dsn: str) -> Connection:
 
 def _options(direct: bool) -> dict[str, Any]:
     settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
-    settings |= dict.fromkeys(BY_KEY, "off")
+    settings |= dict.fromkeys(BY_KEY, "off") | {PLANS: "force_generic_plan"}
     keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
     return {
         "server_settings": {"application_name": "fairway", **settings, **keepalives} if direct else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -57,6 +58,7 @@ from fairway.stores.tidying import EVENT_BYTES
 KEY_SECONDS = 1.0  # how long a submit waits for an equal unique key in somebody's open transaction
 SEARCH_SECONDS = 10.0
 COMMON, URGENT = 8, 4  # connections: for anybody, for the leader
+LOOK_SECONDS = 1.0
 SEARCHES = 4  # at once: others want to read, too
 ANEW_SECONDS = 5.0
 EVENT_ROWS = 200
@@ -77,11 +79,13 @@ class PostgresStore:
         self._common = Connections(dsn, COMMON, direct=False)
         self._urgent = Connections(dsn, URGENT, direct=False)
         self._books = Books()
-        self._bell = Bell(dsn, schema)
+        self._bell = Bell(schema)
+        self._ear: Connections | None = None  # while we lead, and there is no pooler in between
         self._cursor: str | None = None
         self._looked_at = 0.0
+        self._deaf: set[asyncio.Future[None]] = set()  # ears that are being closed
         self._searches = asyncio.Semaphore(SEARCHES)
-        self._open = False
+        self._open = self._direct = False
 
     async def open(self) -> None:
         connection = await connect(self.dsn)
@@ -91,14 +95,15 @@ class PostgresStore:
             await connection.close(timeout=2)
         self._common = Connections(self.dsn, COMMON, direct=direct)
         self._urgent = Connections(self.dsn, URGENT, direct=direct)
+        self._direct = direct
         async with self._common.writing() as connection:
             await migrate(connection, self.schema)
         self._open = True
 
     async def close(self) -> None:
         self._open = False
-        self._bell.stop()
-        await asyncio.gather(self._common.close(), self._urgent.close())
+        self.stop_listening()
+        await asyncio.gather(self._common.close(), self._urgent.close(), *self._deaf)
 
     # --- anybody ---------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
@@ -287,7 +292,7 @@ class PostgresStore:
         event = books.scribe.draft(receipt.told)
         group = books.roll.draft([one.job for one in receipt.begun])
         values = at_once.begin_values(submission, batch, now)
-        if not await self._keep_at_once("begin_at_once", *values, group, *event, term, holder):
+        if not await self._keep_at_once(self._urgent, "begin_at_once", *values, group, *event, term, holder):
             return None
         return receipt._replace(number=event[0])
 
@@ -301,7 +306,17 @@ class PostgresStore:
         number, written, body = books.scribe.draft(news)
         group = books.roll.draft(columns[0])
         rows = await self._keep_at_once(
-            "begin_first_at_once", *columns, group, number, now, written, body, batch.taken, term, holder
+            self._ear or self._urgent,
+            "begin_first_at_once",
+            *columns,
+            group,
+            number,
+            now,
+            written,
+            body,
+            batch.taken,
+            term,
+            holder,
         )
         found = {row[0]: row for row in rows}
         return (
@@ -310,10 +325,10 @@ class PostgresStore:
             else None
         )
 
-    async def _keep_at_once(self, name: str, *values: Any) -> list[Row]:
+    async def _keep_at_once(self, through: Connections, name: str, *values: Any) -> list[Row]:
         """Run a statement that writes what the books have drafted, or nothing and returns no row."""
         try:
-            rows = await self._urgent.run_once(self._sql[name], *values)
+            rows = await through.run_once(self._sql[name], *values)
         except BaseException:
             self._books.forget()
             raise
@@ -340,15 +355,23 @@ class PostgresStore:
         # Now and then all of it is read: after a fail-over numbers of transactions may come a second time.
         anew = after == 0 or self._cursor is None or looked > self._looked_at + ANEW_SECONDS
         if anew:
-            rows = await self._lead("first_arrivals", most)
+            rows = await self._look("first_arrivals", most)
             self._looked_at = looked
         else:
-            rows = await self._lead("next_arrivals", most, self._cursor)
+            rows = await self._look("next_arrivals", most, self._cursor)
         if len(rows) < most:  # else there may be more
             self._cursor = rows[0][0]
         elif anew:
             self._cursor = None
         return taken_from(row[1:] for row in rows if row[2] is not None)
+
+    async def _look(self, name: str, *values: Any) -> list[Row]:
+        """Read arrivals by the connection that hears of them; if nothing comes from there, by any other."""
+        if self._ear is not None:
+            with suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    return await self._ear.run(self._sql[name], *values)
+        return await self._lead(name, *values)
 
     async def live_attempts(self) -> list[LiveAttempt]:
         return [live_from(tuple(row)) for row in await self._lead("live_attempts")]
@@ -437,12 +460,17 @@ class PostgresStore:
     # --- the doorbell ----------------------------------------------------------------------------
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads."""
-        self._bell.listen()
+        if self._ear is None and self._direct:
+            self._ear = Connections(self.dsn, 1, direct=True, greet=self._bell.listen_on)
         return True
 
     def stop_listening(self) -> None:
         """Leave the doorbell to somebody else."""
-        self._bell.stop()
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            closing = asyncio.ensure_future(ear.close())
+            self._deaf.add(closing)
+            closing.add_done_callback(self._deaf.discard)
 
     async def wait_for_ring(self, timeout: float) -> bool:
         return await self._bell.wait(timeout)
