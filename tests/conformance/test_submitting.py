@@ -79,6 +79,23 @@ async def test_arrivals_are_numbered_in_order_and_carry_where_the_job_stands(sta
     assert (await stage.store.take_arrivals(0, most=1))[0] == first  # whole submissions, about so many jobs
 
 
+@pytest.mark.parametrize("sizes", [[1] * 20, [1] * 21, [20] * 3, [21], [1, 30, 1], [1] * 50, [3] * 20])
+async def test_all_that_came_since_is_taken_in_in_its_order(stage: Stage, sizes: list[int]) -> None:
+    await stage.submit(new_job(1))
+    [first] = await stage.store.take_arrivals(0)
+    await stage.commit(taken=[first.number])
+    numbers = iter(range(2, 1000))
+    came = [[next(numbers) for _ in range(size)] for size in sizes]
+    for jobs in came:
+        await stage.submit(*(new_job(job, concurrency=job % 3 or None) for job in jobs))
+    taken = await stage.store.take_arrivals(first.number)
+    assert [one.job.job for one in taken] == [job for jobs in came for job in jobs]
+    assert [one.job.concurrency for one in taken] == [one.job.job % 3 or None for one in taken]
+    assert [one.number for one in taken] == sorted(one.number for one in taken)
+    await stage.commit(taken=sorted({one.number for one in taken}))
+    assert await stage.store.take_arrivals(taken[-1].number) == []
+
+
 async def test_taken_arrivals_are_gone_and_their_numbers_never_come_back(stage: Stage) -> None:
     await stage.submit(new_job(1))
     [taken] = await stage.store.take_arrivals(0)

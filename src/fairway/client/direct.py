@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fairway.client.channel import Job
-from fairway.client.new_jobs import new_jobs, shown
+from fairway.client.new_jobs import Likenesses, new_jobs, shown
 from fairway.client.remote import RemoteChannel
 from fairway.client.request import JobRequest
 from fairway.client.sqlite_transaction import claim, path_of
@@ -58,6 +58,7 @@ class Home:
 
     def __init__(self, place: Path | PostgresAddress) -> None:
         self.keys = KeyedQueues(self._find_queues, CLIENT_SECONDS)
+        self.likenesses = Likenesses()
         self._place, self._opening = place, asyncio.Lock()
         self._store: Store | None = None
 
@@ -160,7 +161,7 @@ class DirectChannel:
     async def _submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
         home, now = self._home(), _now()
         store = await home.store()
-        jobs = await _patiently(partial(home.keys.give_keys, new_jobs(requests, now)))
+        jobs = await _patiently(partial(home.keys.give_keys, new_jobs(requests, now, home.likenesses)))
         submission = Submission(jobs, Request(uuid.uuid4().hex, _digest(jobs)))
         accepted = (await _patiently(lambda: store.submit([submission], now)))[0]
         if accepted.problem:

@@ -18,21 +18,46 @@ from fairway.spec import new_job, read_spec
 from fairway.store import NewJob
 from fairway.strict import MOST_DEPTH
 
+MOST_LIKENESSES = 1000
+_OF_THE_MOMENT = frozenset(("run_at", "delay", "deadline", "after"))
 _long_number = re.compile(rb"[0-9]{16}|[0-9][eE]")
 
 
-def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
+class Likenesses:
+    """Jobs as tasks have made them: the next one of a task with the same options is like it in most."""
+
+    def __init__(self) -> None:
+        # Tasks and options are kept, so that nothing else can have their identity.
+        self._known: dict[tuple[int, int], tuple[JobRequest[Any], NewJob]] = {}
+
+    def find(self, request: JobRequest[Any], now: int) -> NewJob | None:
+        """Return a job that one of this request is like, if it were submitted now."""
+        known = self._known.get((id(request.task), id(request.options)))
+        return None if known is None else known[1]._replace(run_at=now, created_at=now)
+
+    def keep(self, request: JobRequest[Any], job: NewJob) -> None:
+        """Remember a job, unless its options mean something else at another time."""
+        if not request.options.keys() & _OF_THE_MOMENT:
+            if len(self._known) >= MOST_LIKENESSES:
+                self._known.clear()
+            self._known[id(request.task), id(request.options)] = request, job
+
+
+def new_jobs(
+    requests: Sequence[JobRequest[Any]], now: int, likenesses: Likenesses | None = None
+) -> list[NewJob]:
     """Return the rows to insert for these requests, checked as a node would check them.
 
     Those of one task with the same options differ in their id and what they carry: the rest is read once.
     """
-    likenesses: dict[tuple[int, int], NewJob] = {}
+    known = likenesses or Likenesses()
+    alike: dict[tuple[int, int], NewJob | None] = {}
     jobs = []
     queues = [request.options.get("queue", "") for request in requests]
     ids = give_out(IdMaker().take(len(requests), now // 1000), queues)
     for request, number in zip(requests, ids, strict=True):
-        alike = (id(request.task), id(request.options))
-        like = likenesses.get(alike)
+        which = (id(request.task), id(request.options))
+        like = alike.get(which) or known.find(request, now)
         payload = b'{"args":%b,"kwargs":%b}' % (request.args, request.kwargs)
         if like is not None and (payload == EMPTY or _needs_no_check(payload)):
             unique = like.unique
@@ -40,9 +65,11 @@ def new_jobs(requests: Sequence[JobRequest[Any]], now: int) -> list[NewJob]:
                 unique = payload_key(like.adapter, like.task, payload)
             jobs.append(NewJob._make((number, *like[1:11], payload, unique, *like[13:])))
         else:
-            likenesses[alike] = job = _new_job(request, number, now, ids)
-            jobs.append(job)
-    if any(like.extras is not None and like.extras.after for like in likenesses.values()):
+            like = _new_job(request, number, now, ids)
+            known.keep(request, like)
+            jobs.append(like)
+        alike[which] = like
+    if any(like is not None and like.extras is not None and like.extras.after for like in alike.values()):
         check_call([job.extras.after if job.extras else () for job in jobs], ids)
     return jobs
 

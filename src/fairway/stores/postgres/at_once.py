@@ -51,6 +51,11 @@ def only_begins_few(batch: Batch, submissions: Sequence[Submission]) -> bool:
     return not submissions and _only_begins(batch) and 1 <= sum(len(one.jobs) for one in batch.begins) <= FEW
 
 
+def are_few(rows: Sequence[Any]) -> bool:
+    """Say whether `few_arrivals` found all there is, rather than too much."""
+    return len({row[1] for row in rows}) <= FEW and all(row[14] <= FEW for row in rows)
+
+
 def _only_begins(batch: Batch) -> bool:
     others = (
         batch.ends, batch.returns, batch.edits, batch.unblocks, batch.drops, batch.revives, batch.resolves,
@@ -62,6 +67,18 @@ def submit_values(submission: Submission, now: int) -> list[Any]:
     """Return the arguments of `submit_at_once`."""
     rows = [(*job_row(job), job.concurrency) for job in submission.jobs]
     return [*_columns(rows), *_range_and_request(submission, now)]
+
+
+def is_one(submission: Submission) -> bool:
+    """Say whether it is one job of a request, so that `submit_one` can be used."""
+    return len(submission.jobs) == 1 and submission.request is not None
+
+
+def submit_one_values(submission: Submission, now: int) -> list[Any]:
+    """Return the arguments of `submit_one`."""
+    [job], request = submission.jobs, submission.request
+    assert request is not None
+    return [*job_row(job), job.concurrency, request.key, request.digest, pack_ids([job.id]), now]
 
 
 def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:

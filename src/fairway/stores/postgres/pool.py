@@ -34,16 +34,23 @@ class Pool:
 
     async def acquire(self, timeout: float) -> Connection:
         """Lend a connection: the one used last, else a new one, else the next that comes back."""
+        if (connection := self._take()) is not None:  # nearly always
+            return connection
         async with asyncio.timeout(timeout):
             while True:
-                while self._free:
-                    connection, _ = self._free.pop()
-                    if not connection.is_closed():
-                        self._lent.add(connection)
-                        return connection
+                if (connection := self._take()) is not None:
+                    return connection
                 if len(self._lent) + self._opening < self._most:
                     return await self._open()
                 await self._turn()
+
+    def _take(self) -> Connection | None:
+        while self._free:
+            connection, _ = self._free.pop()
+            if not connection.is_closed():
+                self._lent.add(connection)
+                return connection
+        return None
 
     def release(self, connection: Connection) -> None:
         """Take a connection back."""

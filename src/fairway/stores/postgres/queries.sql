@@ -188,6 +188,31 @@ SELECT CASE WHEN beat.asleep THEN pg_notify('fairway_' || split_part('fairway.',
   FROM go
  CROSS JOIN fairway.beat
 
+-- name: submit_one
+-- The same for one job of a request: by its values, which takes a sixth less time than by arrays of one.
+WITH reserved AS (
+  INSERT INTO fairway.request (key, digest, ids, created_at)
+  SELECT $15::text, $16::bytea, $17::bytea, $18::bigint
+   WHERE NOT EXISTS (SELECT 1 FROM fairway.job WHERE id = $1::bigint)
+     AND NOT EXISTS (SELECT 1 FROM fairway.ended WHERE id = $1::bigint)
+  ON CONFLICT DO NOTHING
+  RETURNING key
+), jobs AS (
+  INSERT INTO fairway.job (
+    id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload
+  )
+  SELECT $1::bigint, $2::text, $3::text, $4::integer, $5::text, $6::text, $7::text, $8::boolean, $9::bigint, $9::bigint,
+         $10::bigint, $11::bytea, $12::text, $13::bytea
+    FROM reserved
+), arrivals AS (
+  INSERT INTO fairway.arrival (jobs, concurrency)
+  SELECT ARRAY[$1::bigint], CASE WHEN $14::integer IS NOT NULL THEN ARRAY[$14::integer] END
+    FROM reserved
+)
+SELECT CASE WHEN beat.asleep THEN pg_notify('fairway_' || split_part('fairway.', '.', 1), '')::text END
+  FROM reserved
+ CROSS JOIN fairway.beat
+
 -- === commit ===
 
 -- name: begin_at_once
@@ -260,6 +285,26 @@ UPDATE fairway.job AS j
  CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS b (id, incarnation, worker, started_at)
  WHERE j.id = b.id AND j.state = 0 AND j.attempt = 0
 RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+
+-- name: begin_first
+-- The same for one job.
+WITH fence AS MATERIALIZED (
+  SELECT 1 FROM fairway.leader WHERE term = $11::bigint AND holder = $12::text FOR SHARE
+), first AS (
+  UPDATE fairway.job AS j
+     SET state = 1, attempt = 1, incarnation = $2::text, worker = $3::text, started_at = $4::bigint
+    FROM fence
+   WHERE j.id = $1::bigint AND j.state = 0 AND j.attempt = 0
+  RETURNING j.id, j.attempt, j.generation, j.tries, j.crashes, j.losses, j.rules, j.unique_key, j.payload
+), begun AS (
+  INSERT INTO fairway.begun (number, jobs) SELECT $5::bigint, ARRAY[id] FROM first
+), event AS (
+  INSERT INTO fairway.event (number, at, written, body)
+  SELECT $6::bigint, $7::bigint, $8::bigint, $9::bytea FROM first
+), taken AS (
+  DELETE FROM fairway.arrival WHERE number = ANY($10::bigint[]) AND EXISTS (SELECT 1 FROM first)
+)
+SELECT * FROM first
 
 -- name: check_term
 -- SHARE, not KEY SHARE: an election must wait for this transaction, and this one find out that it is over.
@@ -619,6 +664,21 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
   LEFT JOIN LATERAL unnest(a.jobs, a.concurrency) WITH ORDINALITY AS e (job, concurrency, place) ON true
   LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state IN (0, 6)
  ORDER BY a.number, e.place
+
+-- name: few_arrivals
+-- The same, in any order and in half the time, as long as it is little: up to 20 submissions of 20 jobs. One more of
+-- either says that it is not.
+SELECT pg_current_snapshot()::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once,
+       j.place, a.concurrency[e.place], j.extras, j.state, e.place
+  FROM (
+         SELECT number, jobs, concurrency
+           FROM fairway.arrival
+          WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot)
+             OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))
+          LIMIT 21
+       ) AS a
+ CROSS JOIN LATERAL unnest(a.jobs[1:21]) WITH ORDINALITY AS e (job, place)
+  LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state IN (0, 6)
 
 -- name: waiting_jobs
 -- Jobs that are alike come as one row: to read a row for each was most of what a new leader did. The ids of a row

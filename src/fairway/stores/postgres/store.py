@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import asyncpg
@@ -83,6 +84,7 @@ class PostgresStore:
         self._ear: Connections | None = None  # while we lead, and there is no pooler in between
         self._cursor: str | None = None
         self._looked_at = 0.0
+        self._expects_few = True  # as it was the last time
         self._deaf: set[asyncio.Future[None]] = set()  # ears that are being closed
         self._searches = asyncio.Semaphore(SEARCHES)
         self._open = self._direct = False
@@ -126,9 +128,12 @@ class PostgresStore:
         return inserted.accepted
 
     async def _submit_at_once(self, submission: Submission, now: int) -> bool:
-        values = at_once.submit_values(submission, now)
+        if at_once.is_one(submission):
+            name, values = "submit_one", at_once.submit_one_values(submission, now)
+        else:
+            name, values = "submit_at_once", at_once.submit_values(submission, now)
         try:
-            return bool(await self._common.run_once(self._sql["submit_at_once"], *values))
+            return bool(await self._common.run_once(self._sql[name], *values))
         except Unsure:
             if submission.request is None:
                 raise
@@ -305,25 +310,14 @@ class PostgresStore:
         columns, news = at_once.first_begins(batch)
         number, written, body = books.scribe.draft(news)
         group = books.roll.draft(columns[0])
-        rows = await self._keep_at_once(
-            self._ear or self._urgent,
-            "begin_first_at_once",
-            *columns,
-            group,
-            number,
-            now,
-            written,
-            body,
-            batch.taken,
-            term,
-            holder,
-        )
+        ids, name = columns[0], "begin_first_at_once"
+        values: list[Any] = columns
+        if len(ids) == 1:
+            name, values = "begin_first", [column[0] for column in columns]
+        values = [*values, group, number, now, written, body, batch.taken, term, holder]
+        rows = await self._keep_at_once(self._ear or self._urgent, name, *values)
         found = {row[0]: row for row in rows}
-        return (
-            Receipt(begun_from(found[job] for job in columns[0]), [], [], [], [], news, number)
-            if rows
-            else None
-        )
+        return Receipt(begun_from(found[job] for job in ids), [], [], [], [], news, number) if rows else None
 
     async def _keep_at_once(self, through: Connections, name: str, *values: Any) -> list[Row]:
         """Run a statement that writes what the books have drafted, or nothing and returns no row."""
@@ -358,7 +352,14 @@ class PostgresStore:
             rows = await self._look("first_arrivals", most)
             self._looked_at = looked
         else:
+            if self._expects_few and most > at_once.FEW**2:
+                few = await self._look("few_arrivals", self._cursor)
+                if at_once.are_few(few):
+                    self._cursor = few[0][0] if few else self._cursor
+                    ordered = sorted((row for row in few if row[2] is not None), key=itemgetter(1, 14))
+                    return taken_from(row[1:14] for row in ordered)
             rows = await self._look("next_arrivals", most, self._cursor)
+        self._expects_few = len(rows) <= at_once.FEW
         if len(rows) < most:  # else there may be more
             self._cursor = rows[0][0]
         elif anew:
