@@ -20,7 +20,7 @@ from tests.postgres import TempPostgres
 
 SUBMITS = 5
 PATIENCE_SECONDS = 10.0
-LISTENERS = "state = 'idle' AND (query ILIKE 'listen%' OR query ILIKE '%pg_backend_pid%')"
+LISTENERS = "application_name = 'fairway doorbell'"
 
 
 def submit_and_wait(dsn: str) -> None:

@@ -18,6 +18,7 @@ from fairway.errors import FairwayError, StoreUnavailable, Unsure
 from fairway.stores.postgres.mistakes import explain
 from fairway.stores.postgres.pool import Pool
 
+NAME = "fairway"
 CONNECT_SECONDS = 5.0
 STATEMENT_SECONDS = 10.0
 #: A leader that freezes inside a transaction must not hold the leader row: a successor waits for it.
@@ -51,9 +52,11 @@ class Connections:
         most: int,
         *,
         direct: bool,
+        name: str = NAME,
         greet: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
         self._dsn, self._most, self._direct = dsn, most, direct
+        self._name = name  # as the server shows it
         self._greet = greet  # each new one, before it is used
         self._pool: Pool | None = None
 
@@ -224,7 +227,7 @@ class Connections:
         return self._pool
 
     async def _connect(self) -> Connection:
-        connection = await asyncpg.connect(self._dsn, **_options(self._direct))
+        connection = await asyncpg.connect(self._dsn, **_options(self._direct, self._name))
         if self._greet is not None:
             try:
                 await self._greet(connection)
@@ -255,12 +258,12 @@ async def connect(dsn: str) -> Connection:
         raise explain(error, dsn) from error
 
 
-def _options(direct: bool) -> dict[str, Any]:
+def _options(direct: bool, name: str = NAME) -> dict[str, Any]:
     settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
     settings |= dict.fromkeys(BY_KEY, "off") | {PLANS: "force_generic_plan"}
     keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
     return {
-        "server_settings": {"application_name": "fairway", **settings, **keepalives} if direct else None,
+        "server_settings": {"application_name": name, **settings, **keepalives} if direct else None,
         "timeout": CONNECT_SECONDS,
         "command_timeout": STATEMENT_SECONDS + 2,
         "statement_cache_size": 200 if direct else 0,

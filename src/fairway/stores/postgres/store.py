@@ -462,7 +462,9 @@ class PostgresStore:
     def listen(self) -> bool:
         """Answer the doorbell from now on: for the node that leads."""
         if self._ear is None and self._direct:
-            self._ear = Connections(self.dsn, 1, direct=True, greet=self._bell.listen_on)
+            self._ear = Connections(
+                self.dsn, 1, direct=True, name="fairway doorbell", greet=self._bell.listen_on
+            )
         return True
 
     def stop_listening(self) -> None:
