@@ -69,7 +69,7 @@ class Run:
         if not self.fairway:
             return
         ways = tree_side.Ways([], [], [])
-        for number in range(3 * self.rounds):  # each drain is short, and the difference small
+        for number in range(5 * self.rounds):  # each drain is short, and the difference small
             with self._node(f"flat-{number}") as node:
                 ways.flat.append(tree_side.drain_flat(node, self.jobs))
             with self._node(f"tree-{number}") as node:

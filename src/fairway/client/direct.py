@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import threading
 import time
-import uuid
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -63,6 +63,8 @@ class Home:
         self._store: Store | None = None
 
     async def store(self) -> Store:
+        if self._store is not None:
+            return self._store
         async with self._opening:  # two questions may come first at once
             if self._store is None:
                 store = _store_at(self._place)
@@ -162,7 +164,7 @@ class DirectChannel:
         home, now = self._home(), _now()
         store = await home.store()
         jobs = await _patiently(partial(home.keys.give_keys, new_jobs(requests, now, home.likenesses)))
-        submission = Submission(jobs, Request(uuid.uuid4().hex, _digest(jobs)))
+        submission = Submission(jobs, Request(os.urandom(16).hex(), _digest(jobs)))
         accepted = (await _patiently(lambda: store.submit([submission], now)))[0]
         if accepted.problem:
             raise Conflict(f"the submission was refused: {accepted.problem}", code=accepted.problem)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -36,11 +36,18 @@ BY_KEY = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 #: takes longer than to begin a job.
 PLANS = "plan_cache_mode"
 
+T = TypeVar("T")
 Connection = Any  # asyncpg's
 #: Classes of errors after which a connection is gone, and what it was doing with it.
 LOST = ("08", "57", "58")
 #: What asyncpg and the network raise when something is wrong outside.
 TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+class Attentive(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that remembers what it was warned of."""
+
+    __slots__ = ("warnings",)
 
 
 class Connections:
@@ -71,25 +78,39 @@ class Connections:
         if self._pool is not None:
             self._pool.expire()
 
+    # A job that waits for nothing else waits for this code, which is cold by then: each layer of context
+    # managers took it a twentieth of a millisecond. So single statements do without.
     async def run(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement by itself: one that reads, or that may be run twice without harm."""
+        pool = self._open()
         for again in (True, False):  # a connection may have died in the pool
-            async with self._acquire() as (connection, _):
-                try:
-                    async with self._errors(connection):
-                        return await self._fetch(connection, sql, values)
-                except StoreUnavailable:
-                    if not (again and _is_dead(connection)):
-                        raise
+            connection = await self._take(pool)
+            try:
+                return await self._fetch(connection, sql, values)
+            except BaseException as error:
+                ours = await self._after(error, connection)
+                if again and isinstance(ours, StoreUnavailable) and _is_dead(connection):
+                    continue
+                if ours is error:
+                    raise
+                raise ours from error
+            finally:
+                pool.release(connection)
         raise StoreUnavailable("unreachable")
 
     async def run_once(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement that writes; raises Unsure if nobody knows whether it did."""
-        async with self._acquire("" if self._direct else _begin("BEGIN")) as (connection, _):
-            async with self._keeping(connection):
-                rows: list[Any] = await connection.fetch(sql, *values)
-            if not self._direct:
-                await self._commit(connection, "COMMIT")
+        if self._direct:
+            pool = self._open()
+            connection = await self._take(pool)
+            try:
+                rows: list[Any] = await self._keep(connection, connection.fetch, sql, *values)
+            finally:
+                pool.release(connection)
+            return rows
+        async with self._acquire(_begin("BEGIN")) as (connection, _):
+            rows = await self._keep(connection, connection.fetch, sql, *values)
+            await self._commit(connection, "COMMIT")
             return rows
 
     async def _fetch(self, connection: Connection, sql: str, values: Sequence[Any]) -> list[Any]:
@@ -135,19 +156,15 @@ class Connections:
 
     async def _commit(self, connection: Connection, words: str) -> None:
         """Say the last words and commit."""
-        async with self._keeping(connection):
-            status = await connection.execute(words)
+        status = await self._keep(connection, connection.execute, words)
         if status != "COMMIT":
             raise StoreUnavailable(f"the database answered {status!r} to a COMMIT: nothing was written")
 
-    @asynccontextmanager
-    async def _keeping(self, connection: Connection) -> AsyncIterator[None]:
-        """Guard what is kept from then on; an answer that does not come, or with a warning, is no answer."""
-        warnings: list[str] = []
-        listen = _warning_to(warnings)
+    async def _keep(self, connection: Connection, say: Callable[..., Awaitable[T]], *words: Any) -> T:
+        """Say what is kept from then on; an answer that does not come, or with a warning, is no answer."""
+        connection.warnings.clear()
         try:
-            connection.add_log_listener(listen)
-            yield
+            answer = await say(*words)
         except asyncpg.PostgresError as error:
             if error.sqlstate and error.sqlstate[:2] not in LOST:  # the server said no: it has rolled back
                 await self._roll_back(connection)
@@ -160,11 +177,10 @@ class Connections:
         except BaseException:
             _cut(connection)
             raise
-        finally:
-            if not _is_dead(connection):
-                connection.remove_log_listener(listen)
-        if warnings:
-            raise Unsure(f"the database kept the last write, but perhaps not on its standby: {warnings[0]}")
+        if connection.warnings:
+            warning = connection.warnings[0]
+            raise Unsure(f"the database kept the last write, but perhaps not on its standby: {warning}")
+        return answer
 
     @asynccontextmanager
     async def _acquire(self, words: str = "") -> AsyncIterator[tuple[Connection, str]]:
@@ -202,17 +218,24 @@ class Connections:
         """Turn what goes wrong into our own errors, and roll back."""
         try:
             yield
-        except FairwayError:
-            await self._roll_back(connection)
-            raise
-        except TROUBLE as error:
+        except BaseException as error:
+            ours = await self._after(error, connection)
+            if ours is error:
+                raise
+            raise ours from error
+
+    async def _after(self, error: BaseException, connection: Connection) -> BaseException:
+        """Roll back, and return what went wrong as an error of ours."""
+        if isinstance(error, TROUBLE):
             if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
                 await self.forget()
             await self._roll_back(connection)
-            raise explain(error) from error
-        except BaseException:
+            return explain(error)
+        if isinstance(error, FairwayError):
+            await self._roll_back(connection)
+        else:
             _cut(connection)  # cancelled in the middle: the server rolls back when the connection ends
-            raise
+        return error
 
     async def _roll_back(self, connection: Connection) -> None:
         try:
@@ -227,7 +250,10 @@ class Connections:
         return self._pool
 
     async def _connect(self) -> Connection:
-        connection = await asyncpg.connect(self._dsn, **_options(self._direct, self._name))
+        options = _options(self._direct, self._name)
+        connection = await asyncpg.connect(self._dsn, connection_class=Attentive, **options)
+        connection.warnings = []
+        connection.add_log_listener(_heed)
         if self._greet is not None:
             try:
                 await self._greet(connection)
@@ -277,9 +303,6 @@ def _begin(begin: str, **changes: float) -> str:
     return ";".join([begin, *words, ""])
 
 
-def _warning_to(warnings: list[str]) -> Callable[..., None]:
-    def listen(connection: Any, message: Any) -> None:
-        if getattr(message, "severity_en", "") == "WARNING":
-            warnings.append(str(message))
-
-    return listen
+def _heed(connection: Any, message: Any) -> None:
+    if getattr(message, "severity_en", "") == "WARNING":
+        connection.warnings[:] = [str(message)]
