@@ -13,7 +13,7 @@ import uvloop
 from fairway.client import async_http
 from fairway.client.async_http import AsyncConnections
 from fairway.client.connections import Answer
-from fairway.errors import NotFound
+from fairway.errors import InvalidRequest, NotFound
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -38,7 +38,7 @@ async def serving(serve: Serve) -> AsyncIterator[AsyncConnections]:
     try:
         yield connections
     finally:
-        await connections.close()
+        connections.close()
         server.close()
 
 
@@ -147,7 +147,7 @@ async def test_what_was_not_asked_for_is_not_taken_for_the_next_answer() -> None
 
 async def test_headers_cannot_be_smuggled_in() -> None:
     async with serving(saying(PLAIN)) as connections:
-        with pytest.raises(ValueError, match="line break"):
+        with pytest.raises(InvalidRequest, match="character that none may have"):
             await connections.exchange("GET", "/", None, {"a": "b\r\nc: d"}, 5)
 
 

@@ -41,7 +41,7 @@ def call(request: pytest.FixtureRequest) -> Call:
             try:
                 return await transport.acall(*args, **kwargs)
             finally:
-                await transport.aclose()
+                transport.close()
 
         return asyncio.run(run())
 

@@ -101,7 +101,7 @@ async def linked(peer: Peer, ttl: float = 2.0) -> AsyncIterator[tuple[Link, Rela
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
-        await link.close()
+        link.close()
 
 
 async def test_a_question_is_passed_on_marked_and_with_the_token() -> None:

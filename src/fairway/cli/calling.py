@@ -30,7 +30,7 @@ class Call:
 
     def transport(self) -> Transport:
         """Return a connection to the node, which the caller closes by leaving the process."""
-        from fairway.client.http import Transport  # httpx is too slow to load for `--help`
+        from fairway.client.http import Transport  # too slow to load for `--help`
 
         return Transport(self.url, self.token, user=_user())
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import threading
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import cast
 from urllib.parse import SplitResult, quote
 from weakref import WeakKeyDictionary
@@ -18,12 +20,15 @@ from weakref import WeakKeyDictionary
 import httptools
 
 from fairway.client import problems
-from fairway.client.connections import MOST_BYTES, MOST_IDLE, Answer
+from fairway.client.connections import MOST_BYTES, MOST_IDLE, Answer, is_silent
+from fairway.errors import InvalidRequest
 
 #: Waiting for results holds a connection each.
 MOST_CONNECTIONS = 1000
 #: Of an answer that is read piece by piece: so much may lie here unread.
 MOST_UNREAD = 1024 * 1024
+#: The head of an answer, all its headers together.
+MOST_HEAD = 64 * 1024
 
 _plain = re.compile(r"[!-~]+")
 _broken = re.compile(r"[\r\n\0]")
@@ -40,6 +45,7 @@ class AsyncConnections:
         name = f"[{self._host}]" if ":" in self._host else self._host
         self._name = name if url.port is None else f"{name}:{url.port}"
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Idle] = WeakKeyDictionary()
+        self._changing = threading.Lock()  # loops of several threads come and go
 
     async def exchange(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float
@@ -48,24 +54,26 @@ class AsyncConnections:
         request = self._written(method, target, body, headers)
         idle = self._idle()
         async with asyncio.timeout(timeout), idle.room:
-            connection = idle.take() or await self._connect()
+            connection = idle.lend(idle.take() or await self._connect())
             try:
-                connection.ask(request)
+                connection.ask(request, method)
                 answer = await connection.answer()
             except BaseException:
                 connection.close()
                 raise
-            idle.give_back(connection)
+            finally:
+                idle.give_back(connection)
             return answer
 
     async def stream(self, target: str, headers: Mapping[str, str], silence: float) -> AsyncIterator[bytes]:
         """Yield the bytes of an answer that does not end; raises what its status means."""
         request = self._written("GET", target, None, {**headers, "connection": "close"})
+        idle = self._idle()
         async with asyncio.timeout(silence):
-            connection = await self._connect()
+            connection = idle.lend(await self._connect())
         try:
             async with asyncio.timeout(silence):
-                connection.ask(request)
+                connection.ask(request, "GET")
                 status = await connection.status()
                 if status != 200:
                     answer = await connection.answer()
@@ -78,20 +86,31 @@ class AsyncConnections:
                 yield piece
         finally:
             connection.close()
+            idle.give_back(connection)
 
-    async def close(self) -> None:
-        """Close the running loop's idle connections."""
-        idle = self._loops.pop(asyncio.get_running_loop(), None)
-        if idle is not None:
-            idle.close()
+    def close(self) -> None:
+        """Close the connections of every loop that still runs, those in use when they come back."""
+        for loop, idle in self._forget():
+            _tell(loop, idle.close)
+
+    def cut(self) -> None:
+        """Close those in use, too: whoever waits for an answer hears that none will come."""
+        for loop, idle in self._forget():
+            _tell(loop, idle.cut)
+
+    def _forget(self) -> list[tuple[asyncio.AbstractEventLoop, _Idle]]:
+        with self._changing:
+            loops, self._loops = list(self._loops.items()), WeakKeyDictionary()
+        return loops
 
     def _idle(self) -> _Idle:
         loop = asyncio.get_running_loop()
         idle = self._loops.get(loop)
         if idle is None:
-            for other in [other for other in self._loops if other.is_closed()]:
-                del self._loops[other]
-            idle = self._loops[loop] = _Idle()
+            with self._changing:
+                for other in [other for other in self._loops if other.is_closed()]:
+                    del self._loops[other]
+                idle = self._loops[loop] = _Idle()
         return idle
 
     async def _connect(self) -> _Connection:
@@ -113,39 +132,65 @@ class AsyncConnections:
             target = quote(target, safe="!#$%&'()*+,/:;=?@[]~")
         lines = [f"{method} {target} HTTP/1.1", f"host: {self._name}"]
         lines += (f"{name}: {value}" for name, value in headers.items())
-        if body is not None:
-            lines.append(f"content-length: {len(body)}")
-        if any(_broken.search(line) for line in lines):
-            raise ValueError("a header of a call has a line break in it")
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+        if body is not None or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"content-length: {len(body or b'')}")
+        head = "\r\n".join([*lines, "", ""])
+        if any(_broken.search(line) for line in lines) or not head.isascii():
+            raise InvalidRequest("an address, a token or a header has a character that none may have")
+        return head.encode() + (body or b"")
+
+
+def _tell(loop: asyncio.AbstractEventLoop, word: Callable[[], None]) -> None:
+    """Do something in a loop's own thread."""
+    if loop is asyncio._get_running_loop():
+        word()
+    else:
+        with suppress(RuntimeError):  # it is closed, and its connections with it
+            loop.call_soon_threadsafe(word)
 
 
 class _Idle:
-    """The idle connections of one event loop, and how many there may be in all."""
+    """The connections of one event loop: the idle ones, those in use, how many there may be in all."""
 
     def __init__(self) -> None:
         self.room = asyncio.Semaphore(MOST_CONNECTIONS)
         self._connections: list[_Connection] = []
+        self._lent: set[_Connection] = set()
+        self._closed = False
 
     def take(self) -> _Connection | None:
         """Return the one used last, if one is still open."""
         while self._connections:
             connection = self._connections.pop()
-            if connection.can_ask:
+            if connection.can_ask and connection.is_silent:
                 return connection
             connection.close()
         return None
 
+    def lend(self, connection: _Connection) -> _Connection:
+        """Note that a connection is in use."""
+        self._lent.add(connection)
+        return connection
+
     def give_back(self, connection: _Connection) -> None:
-        """Keep a connection for the next call."""
-        if connection.can_ask and len(self._connections) < MOST_IDLE:
+        """Keep a connection for the next call, if it can be used again."""
+        self._lent.discard(connection)
+        if connection.can_ask and len(self._connections) < MOST_IDLE and not self._closed:
             self._connections.append(connection)
         else:
             connection.close()
 
     def close(self) -> None:
+        """Close them, and those that are still to come back."""
+        self._closed = True
         while self._connections:
             self._connections.pop().close()
+
+    def cut(self) -> None:
+        """Close those in use, too."""
+        self.close()
+        for connection in self._lent:
+            connection.close()
 
 
 class _Connection(asyncio.Protocol):
@@ -158,12 +203,13 @@ class _Connection(asyncio.Protocol):
         self._begin()
         self._complete = True  # nothing was asked
 
-    def _begin(self) -> None:
+    def _begin(self, method: str = "") -> None:
+        self._method = method
         self._parser = httptools.HttpResponseParser(self)
         self._status = 0  # until its head was read
         self._headers: dict[str, str] = {}
         self._pieces: deque[bytes] = deque()
-        self._unread, self._bytes = 0, 0
+        self._unread, self._bytes, self._head_bytes = 0, 0, 0
         self._complete = self._stays = self._paused = False
 
     # --- asking ----------------------------------------------------------------------------------
@@ -172,10 +218,16 @@ class _Connection(asyncio.Protocol):
         """Whether the next request may be sent on it."""
         return self._error is None and self._complete
 
-    def ask(self, request: bytes) -> None:
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come since the last answer, an end of the connection least of all."""
+        socket = self._transport.get_extra_info("socket") if self._transport is not None else None
+        return socket is not None and is_silent(socket)
+
+    def ask(self, request: bytes, method: str) -> None:
         """Send a request."""
         assert self._transport is not None
-        self._begin()
+        self._begin(method)
         self._transport.write(request)
 
     async def status(self) -> int:
@@ -234,9 +286,14 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._error = ConnectionResetError(f"what came is not HTTP: {error}")
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._error = ConnectionResetError(f"what came is not HTTP, or more than an answer: {error}")
             self.close()
+        if not self._status:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD:
+                self._error = ConnectionResetError(f"an answer with more than {MOST_HEAD} bytes of headers")
+                self.close()
         self._changed.set()
         if self._unread > MOST_UNREAD and self._transport is not None:
             self._paused = True
@@ -264,6 +321,8 @@ class _Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status >= 200 and not self._complete:
             self._status, self._stays = status, self._parser.should_keep_alive()
+            if self._method == "HEAD":  # whatever length it names, nothing follows; the parser waits for it
+                self._complete, self._stays = True, False
 
     def on_body(self, body: bytes) -> None:
         if self._complete:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
@@ -94,11 +95,13 @@ class Connections:
 
 
 def _usable(connection: HTTPConnection) -> bool:
-    # An idle connection that has something to read was closed by the node.
-    if connection.sock is None:
-        return False
+    return connection.sock is not None and is_silent(connection.sock)
+
+
+def is_silent(sock: socket.socket) -> bool:
+    """Say whether there is nothing to read: an idle connection that has something was closed by the node."""
     poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
+    poll.register(sock, select.POLLIN)
     return not poll.poll(0)
 
 

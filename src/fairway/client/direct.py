@@ -2,9 +2,9 @@
 
 For programs on the scheduler's own machine, or with its PostgreSQL in reach. The store is asynchronous: for
 callers that block it lives on the event loop of one background thread. So it does for callers that await, if
-it is a file; PostgreSQL they ask from their own loop, since the way to another thread and back takes a tenth
-of the time in which an idle scheduler begins a job. What only the leader can do (cancel, live events) goes to
-the leader over HTTP, at the address the database names.
+it is a file; PostgreSQL they ask from their own loop once they ask often, since the way to another thread and
+back takes a tenth of the time in which an idle scheduler begins a job. What only the leader can do (cancel,
+live events) goes to the leader over HTTP, at the address the database names.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -48,8 +49,12 @@ from fairway.views import job_view
 T = TypeVar("T")
 
 CALL_SECONDS = 30.0
+#: A loop that asks so often gets connections of its own; one of a short script would pay for them in vain.
+OFTEN = 10
 #: A job that has not ended is looked at again after 2 ms, then ever later, up to 100 ms.
 FIRST_LOOK, LAST_LOOK = 0.002, 0.1
+#: No job is over sooner after its submit: in a file, and on PostgreSQL, whose commits take longer.
+SHORTEST_IN_FILE, SHORTEST = 0.002, 0.004
 PAUSES = (0.1, 0.2, 0.4, 0.8)
 
 
@@ -78,6 +83,14 @@ class Home:
             if store is not None:
                 await store.close()
 
+    def cut(self) -> None:
+        """Let go of it without waiting: its loop may be about to end."""
+        from fairway.stores.postgres.store import PostgresStore
+
+        store, self._store = self._store, None
+        if isinstance(store, PostgresStore):
+            store.cut()
+
     async def _find_queues(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         return await (await self.store()).find_queues(paths)
 
@@ -89,9 +102,10 @@ class DirectChannel:
         self._place = postgres_address(database) if is_postgres(database) else path_of(database)
         self._token = token
         self._start = threading.Lock()
-        self._thread: asyncio.AbstractEventLoop | None = None
+        self._thread: asyncio.AbstractEventLoop | None = None  # the background thread's
         self._homes: dict[asyncio.AbstractEventLoop, Home] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._asked: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
+        self._known_leader: tuple[str, RemoteChannel] | None = None
         self._newest: tuple[Collection[int], float] = (), 0.0  # submitted last, and when
 
     def submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
@@ -147,18 +161,18 @@ class DirectChannel:
         with self._start:
             thread, self._thread = self._thread, None
             homes, self._homes = self._homes, {}
+            leader, self._known_leader = self._known_leader, None
+        if leader is not None:
+            leader[1].close()
         for loop, home in homes.items():
             if loop is thread:
                 asyncio.run_coroutine_threadsafe(home.close(), loop).result(CALL_SECONDS)
                 loop.call_soon_threadsafe(loop.stop)
-            elif not loop.is_closed():
-                with suppress(RuntimeError):  # it has ended just now
-                    loop.call_soon_threadsafe(self._close_soon, home)
-
-    def _close_soon(self, home: Home) -> None:
-        task = asyncio.ensure_future(home.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+            elif loop is asyncio._get_running_loop():
+                home.cut()
+            else:
+                with suppress(RuntimeError):  # it has ended
+                    loop.call_soon_threadsafe(home.cut)
 
     async def _submit(self, requests: Sequence[JobRequest[Any]]) -> list[Job]:
         home, now = self._home(), _now()
@@ -188,7 +202,7 @@ class DirectChannel:
         """Look at the job until it has ended or the time is over."""
         until, pause = time.monotonic() + wait, FIRST_LOOK
         if wait:
-            await self._let_begin(job)
+            await self._let_work(job)
         found = await self._find(job)
         while found.state not in ENDED and time.monotonic() < until:
             await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
@@ -200,10 +214,11 @@ class DirectChannel:
         view: Job = msgspec.json.decode(msgspec.json.encode(shown_as))
         return view
 
-    async def _let_begin(self, job: str) -> None:
-        """Give a job that was submitted just now the time to begin: a look would be in its way."""
+    async def _let_work(self, job: str) -> None:
+        """Give a job that was submitted just now the time to begin and to end: a look would be in its way."""
         ids, since = self._newest
-        pause = since + FIRST_LOOK - time.monotonic()
+        shortest = SHORTEST_IN_FILE if isinstance(self._place, Path) else SHORTEST
+        pause = since + shortest - time.monotonic()
         if pause > 0 and find_id(job) in ids:
             await asyncio.sleep(pause)
 
@@ -222,10 +237,22 @@ class DirectChannel:
         return leadership.url
 
     def _leader(self) -> RemoteChannel:
-        return RemoteChannel(self._ask(self._leader_url()).result(CALL_SECONDS), self._token)
+        return self._at(self._ask(self._leader_url()).result(CALL_SECONDS))
 
     async def _aleader(self) -> RemoteChannel:
-        return RemoteChannel(await self._aask(self._leader_url(), CALL_SECONDS), self._token)
+        return self._at(await self._aask(self._leader_url(), CALL_SECONDS))
+
+    def _at(self, url: str) -> RemoteChannel:
+        """Return the way to the leader: the same as last time, with its connections, unless it has moved."""
+        with self._start:
+            known = self._known_leader
+            if known is not None and known[0] == url:
+                return known[1]
+            channel = RemoteChannel(url, self._token)
+            self._known_leader = url, channel
+        if known is not None:
+            known[1].close()
+        return channel
 
     def _home(self) -> Home:
         """Return what belongs to the running loop."""
@@ -247,10 +274,21 @@ class DirectChannel:
 
     async def _aask(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
         """Ask a question from the caller's loop, or by the background thread."""
-        if isinstance(self._place, Path):
+        if not self._asks_itself():
             return await asyncio.wait_for(asyncio.wrap_future(self._ask(question)), timeout)
         async with asyncio.timeout(timeout):
             return await question
+
+    def _asks_itself(self) -> bool:
+        """Say whether the running loop has connections of its own, or has asked often enough to get them."""
+        if isinstance(self._place, Path):
+            return False
+        loop = asyncio.get_running_loop()
+        if loop in self._homes:
+            return True
+        with self._start:
+            count = self._asked[loop] = self._asked.get(loop, 0) + 1
+        return count > OFTEN
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._start:  # two threads may come first at once

@@ -145,11 +145,7 @@ class Transport:
     def close(self) -> None:
         """Close idle connections; the transport can be used again."""
         self._connections.close()
-
-    async def aclose(self) -> None:
-        """Close idle connections of the running event loop too."""
-        self._connections.close()
-        await self._async.close()
+        self._async.close()
 
     def _request(
         self, method: str, path: str, params: Params, body: Any, headers: Mapping[str, str] | None

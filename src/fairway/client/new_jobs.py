@@ -27,20 +27,21 @@ class Likenesses:
     """Jobs as tasks have made them: the next one of a task with the same options is like it in most."""
 
     def __init__(self) -> None:
-        # Tasks and options are kept, so that nothing else can have their identity.
-        self._known: dict[tuple[int, int], tuple[JobRequest[Any], NewJob]] = {}
+        # Tasks and options are kept, so that nothing else can have their identity; what they carried is not.
+        self._known: dict[tuple[int, int], tuple[object, object, NewJob]] = {}
 
     def find(self, request: JobRequest[Any], now: int) -> NewJob | None:
         """Return a job that one of this request is like, if it were submitted now."""
         known = self._known.get((id(request.task), id(request.options)))
-        return None if known is None else known[1]._replace(run_at=now, created_at=now)
+        return None if known is None else known[2]._replace(run_at=now, created_at=now)
 
     def keep(self, request: JobRequest[Any], job: NewJob) -> None:
         """Remember a job, unless its options mean something else at another time."""
         if not request.options.keys() & _OF_THE_MOMENT:
             if len(self._known) >= MOST_LIKENESSES:
                 self._known.clear()
-            self._known[id(request.task), id(request.options)] = request, job
+            of = request.task, request.options
+            self._known[id(of[0]), id(of[1])] = *of, job._replace(payload=b"")
 
 
 def new_jobs(

@@ -146,7 +146,7 @@ class Node:
         if self.engine is not None:
             self.engine.stop()
         await self._end_tasks()
-        await self.link.close()
+        self.link.close()
         if self._server is not None:
             await self._server.stop(0.5)
         if self._tasks:  # else it never came so far as to write itself down

@@ -211,11 +211,11 @@ class Engine:
             await self._take_in(taken, page)
         work = self._plan()
         work.begin(self._commit(work, None))
-        await asyncio.sleep(0)  # its first statement goes out before we look what else there is to do
         changed = False  # by what the store found: something may begin that was not planned
         while True:
             following: Work | None = None
             try:
+                await asyncio.sleep(0)  # its first statement goes out before we look what else there is to do
                 following = await self._plan_ahead(work)
                 changed |= await self._finish(work)
             except BaseException:

@@ -110,7 +110,7 @@ class Link:
                 self._set_up(False)
                 await asyncio.sleep(self._ttl / 20)
             else:
-                await self.close()  # those who still wait for the old leader hear that it is over
+                self.close()  # those who still wait for the old leader hear that it is over
 
     async def _listen(self, leader: Leadership) -> None:
         """Hear the leader's pulse until it stops or somebody else leads."""
@@ -132,14 +132,15 @@ class Link:
     def connections(self, leader: Leadership) -> AsyncConnections:
         """Return the connections to the leader's node, kept until another one leads."""
         if self._connections is None or self._connections[0] != leader.url:
+            self.close()
             self._connections = leader.url, AsyncConnections(urlsplit(leader.url))
         return self._connections[1]
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close what is open; it can be used again."""
         if self._connections is not None:
             (_, connections), self._connections = self._connections, None
-            await connections.close()
+            connections.cut()
 
     def _set_up(self, up: bool) -> None:
         if up != self.up:

@@ -10,11 +10,14 @@ rings.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any
 
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.sql import channel_of
+
+log = logging.getLogger("fairway.postgres")
 
 POLL_SECONDS = 1.0
 DEAF_SECONDS = 0.5
@@ -32,14 +35,27 @@ class Bell:
         self._rings = 0
         self._looked_at = self._judged_at = 0.0
         self._ears: set[Connection] = set()
+        self._deaf = False  # and said so
         self.asleep = True
+
+    @property
+    def hears(self) -> bool:
+        """Whether somebody listens now."""
+        return bool(self._ears)
 
     async def listen_on(self, connection: Connection) -> None:
         """Hear what rings on a new connection, as long as that lives."""
         connection.add_termination_listener(self._ears.discard)
         await connection.add_listener(self._channel, self._heard)
         self._ears.add(connection)
+        self._deaf = False
         self._rung.set()  # what came before we listened
+
+    def complain(self, error: Exception) -> None:
+        """Nothing came from where we listen: say so, once until it is mended; the poll goes on."""
+        if not self._deaf:
+            log.info("nobody hears the doorbell just now", extra={"why": str(error) or "no answer"})
+        self._deaf = True
 
     def ring(self) -> None:
         """Wake whoever waits in this process."""

@@ -73,6 +73,12 @@ class Connections:
         if pool is not None:
             await pool.close(1.0)
 
+    def cut(self) -> None:
+        """End them all at once."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.cut()
+
     async def forget(self) -> None:
         """Let every connection be opened anew: the server we knew may not be the primary any more."""
         if self._pool is not None:
@@ -264,10 +270,7 @@ class Connections:
 
 
 def _is_dead(connection: Connection) -> bool:
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:  # the pool has taken it out of our hands
-        return True
+    return bool(connection.is_closed())
 
 
 def _cut(connection: Connection) -> None:

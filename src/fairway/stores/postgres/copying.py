@@ -17,7 +17,7 @@ COLUMNS = (
     "id", "queue", "flow", "priority", "adapter", "task", "tags", "once", "run_at", "created_at", "place",
     "rules", "unique_key", "payload",
 )  # fmt: skip
-PIECE = 500  # jobs
+PIECE, PIECE_BYTES = 500, 1024 * 1024  # jobs, and what they carry, if that is more
 
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END = struct.pack(">h", -1)
@@ -32,8 +32,14 @@ _integer = struct.Struct(">ii").pack
 async def copied(jobs: Sequence[NewJob]) -> AsyncIterator[bytes]:
     """Yield the contents of a COPY of these jobs."""
     yield HEAD
-    for first in range(0, len(jobs), PIECE):
-        yield _rows(jobs[first : first + PIECE])
+    piece, size = list[NewJob](), 0
+    for job in jobs:
+        piece.append(job)
+        size += len(job.payload)
+        if len(piece) == PIECE or size > PIECE_BYTES:
+            yield _rows(piece)
+            piece, size = [], 0
+    yield _rows(piece)
     yield END
 
 

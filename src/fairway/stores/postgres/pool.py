@@ -73,6 +73,15 @@ class Pool:
         while self._free:
             self._close_later(self._free.pop()[0])
 
+    def cut(self) -> None:
+        """End all, also those that are lent."""
+        self._most = 0
+        for waiter in self._waiters:
+            waiter.cancel()
+        for connection in (*self._lent, *(free for free, _ in self._free)):
+            connection.terminate()
+        self._free.clear()
+
     async def close(self, timeout: float) -> None:
         """Close all, waiting a moment for those that are lent; what is lent then is cut."""
         self._most = 0

@@ -667,8 +667,8 @@ SELECT now.snapshot::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapte
  ORDER BY a.number, e.place
 
 -- name: few_arrivals
--- The same, in any order and in half the time, as long as it is little: up to 20 submissions of 20 jobs. One more of
--- either says that it is not.
+-- The same, in any order and in half the time, as long as it is little: $2 - 1 submissions of as many jobs. One more
+-- of either says that it is not.
 SELECT pg_current_snapshot()::text, a.number, j.id, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once,
        j.place, a.concurrency[e.place], j.extras, j.state, e.place
   FROM (
@@ -676,9 +676,9 @@ SELECT pg_current_snapshot()::text, a.number, j.id, j.queue, j.flow, j.priority,
            FROM fairway.arrival
           WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot)
              OR xid = ANY(ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))
-          LIMIT 21
+          LIMIT $2::integer
        ) AS a
- CROSS JOIN LATERAL unnest(a.jobs[1:21]) WITH ORDINALITY AS e (job, place)
+ CROSS JOIN LATERAL unnest(a.jobs[1:$2::integer]) WITH ORDINALITY AS e (job, place)
   LEFT JOIN fairway.job AS j ON j.id = e.job AND j.state IN (0, 6)
 
 -- name: waiting_jobs

@@ -1,15 +1,14 @@
 """The store in PostgreSQL: what the contract asks for, each call one transaction.
 
-The leader's commits and its beat have connections of their own, so that no search keeps them waiting. All
-state is in the database but two things: the snapshot behind which the leader looks for new arrivals, and its
-books.
+The leader's commits and its beat have connections of their own, so that no search keeps them waiting; what
+comes by the doorbell is read, and begun, by the connection that heard it. All state is in the database but
+two things: the snapshot behind which the leader looks for new arrivals, and its books.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
-from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +18,7 @@ import msgspec
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Batch, Begun, News, QueueChange
-from fairway.errors import Conflict, Deposed, StoreUnavailable, Unsure
+from fairway.errors import Conflict, Deposed, FairwayError, StoreUnavailable, Unsure
 from fairway.notes import MOST_ATTEMPTS
 from fairway.query import Query
 from fairway.store import (
@@ -106,6 +105,13 @@ class PostgresStore:
         self._open = False
         self.stop_listening()
         await asyncio.gather(self._common.close(), self._urgent.close(), *self._deaf)
+
+    def cut(self) -> None:
+        """Let go of all connections without waiting; whoever uses one hears of it."""
+        self._open = False
+        for connections in (self._common, self._urgent, self._ear):
+            if connections is not None:
+                connections.cut()
 
     # --- anybody ---------------------------------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission], now: int) -> list[Accepted]:
@@ -315,7 +321,8 @@ class PostgresStore:
         if len(ids) == 1:
             name, values = "begin_first", [column[0] for column in columns]
         values = [*values, group, number, now, written, body, batch.taken, term, holder]
-        rows = await self._keep_at_once(self._ear or self._urgent, name, *values)
+        through = self._ear if self._ear is not None and self._bell.hears else self._urgent
+        rows = await self._keep_at_once(through, name, *values)
         found = {row[0]: row for row in rows}
         return Receipt(begun_from(found[job] for job in ids), [], [], [], [], news, number) if rows else None
 
@@ -353,7 +360,7 @@ class PostgresStore:
             self._looked_at = looked
         else:
             if self._expects_few and most > at_once.FEW**2:
-                few = await self._look("few_arrivals", self._cursor)
+                few = await self._look("few_arrivals", self._cursor, at_once.FEW + 1)
                 if at_once.are_few(few):
                     self._cursor = few[0][0] if few else self._cursor
                     ordered = sorted((row for row in few if row[2] is not None), key=itemgetter(1, 14))
@@ -369,9 +376,11 @@ class PostgresStore:
     async def _look(self, name: str, *values: Any) -> list[Row]:
         """Read arrivals by the connection that hears of them; if nothing comes from there, by any other."""
         if self._ear is not None:
-            with suppress(StoreUnavailable, TimeoutError):
+            try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     return await self._ear.run(self._sql[name], *values)
+            except (FairwayError, TimeoutError) as error:
+                self._bell.complain(error)
         return await self._lead(name, *values)
 
     async def live_attempts(self) -> list[LiveAttempt]:
