@@ -14,6 +14,8 @@ SCHEME = "sqlite:///"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEDULER = "fairway"
 
+#: A slip in `postgresql://`, or words that other tools take: no file shall have a password in its name.
+_looks_like_postgres = re.compile(r"^postgres(ql)?[:/]|(^|\s)(host|hostaddr|port|dbname|user|password)\s*=")
 _scheduler = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -34,12 +36,20 @@ def data_directory(chosen: Path | None = None) -> Path:
 def sqlite_file(address: str) -> Path:
     """Return the file of `sqlite:///path/file.db` (four slashes: an absolute path), or of a plain path."""
     if "://" not in address:
+        if _looks_like_postgres.search(address):
+            raise InvalidRequest(
+                "the database address seems to mean PostgreSQL; write postgresql://user@host/database, "
+                "or ./NAME for a file of that name",
+                field="database",
+            )
         if address:
             return Path(address)
     elif address.startswith(SCHEME) and len(address) > len(SCHEME):
         return Path(address.removeprefix(SCHEME))
     raise InvalidRequest(
-        f"database {without_password(address)!r} is not of the form sqlite:///path/file.db", field="database"
+        f"database {without_password(address)!r} is not of the form sqlite:///path/file.db or "
+        "postgresql://user@host/database",
+        field="database",
     )
 
 

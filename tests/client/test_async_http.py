@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -217,3 +219,54 @@ def test_loops_that_are_over_are_forgotten(run: Callable[..., object]) -> None:
     for _ in range(3):
         run(call())
     assert len(connections._loops) == 1
+
+
+async def test_whoever_waits_hears_that_no_answer_will_come() -> None:
+    asked = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+
+    async with serving(serve) as connections:
+        waiting = asyncio.create_task(get(connections))
+        await asked.wait()
+        connections.cut()
+        with pytest.raises(ConnectionResetError):
+            await waiting
+
+
+async def test_a_connection_that_ended_while_nobody_looked_is_not_used_again() -> None:
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                one, _ = server.accept()
+                with one:
+                    one.recv(1000)
+                    one.sendall(PLAIN)
+                ended.set()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        connections = AsyncConnections(urlsplit(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        await get(connections)
+        ended.wait(10)  # the loop stands still meanwhile: it cannot have heard of it
+        await get(connections)
+        thread.join(10)
+        connections.close()
+
+
+async def test_a_head_without_end_is_refused() -> None:
+    endless = b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000
+    async with serving(saying(endless)) as connections:
+        with pytest.raises(ConnectionResetError, match="bytes of headers"):
+            await get(connections)
+
+
+async def test_no_body_follows_an_answer_to_head() -> None:
+    async with serving(saying(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")) as connections:
+        answer = await connections.exchange("HEAD", "/", None, {}, 10)
+        assert (answer.status, answer.body) == (200, b"")

@@ -141,25 +141,42 @@ def test_what_will_not_pass_is_not_sent_again(peer: Peer, call: Call, given: Rep
     assert len(peer.asked) == 1
 
 
-def test_the_tries_are_bounded(peer: Peer, call: Call) -> None:
+def test_a_node_that_answers_is_waited_for_until_the_time_is_over(peer: Peer, call: Call) -> None:
+    peer.says(*[problem(503, "no_leader")] * 7, reply({"ok": True}))
+    assert call(Transport(peer.url, tries=3), "GET", "/jobs/j", timeout=60) == {"ok": True}
+    assert len(peer.asked) == 8
     peer.says(problem(503, "no_leader"))
     with pytest.raises(NoLeader):
-        call(Transport(peer.url, tries=3), "GET", "/jobs/j")
-    assert len(peer.asked) == 3
+        call(Transport(peer.url, tries=3), "GET", "/jobs/j", timeout=0.5)
+
+
+def test_who_does_not_want_to_wait_is_told_at_once(peer: Peer, call: Call) -> None:
+    peer.says(problem(503, "no_leader"))
+    with pytest.raises(NoLeader):
+        call(Transport(peer.url), "GET", "/jobs/j")
+    assert len(peer.asked) == 1
+
+
+def test_a_node_that_was_never_there_is_asked_some_times_only() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        transport = Transport(f"http://127.0.0.1:{free.getsockname()[1]}", tries=3)
+        with pytest.raises(WorldError, match="no node answers"):
+            transport.call("GET", "/cluster", timeout=600)
 
 
 def test_a_pause_is_as_long_as_the_node_asks_for() -> None:
     error = NoLeader("none")
     error.retry_after_seconds = 7
-    repeat = Repeat(Request("GET", "/v1/jobs", None, {}), tries=5, timeout=30)
-    assert repeat.pause_after(error) == 7
+    repeat = Repeat(Request("GET", "/v1/jobs", None, {}), timeout=30)
+    assert repeat.pause_after(error, tries=5) == 7
 
 
 def test_no_pause_goes_beyond_the_timeout() -> None:
     error = NoLeader("none")
     error.retry_after_seconds = 31
     with pytest.raises(NoLeader):
-        Repeat(Request("GET", "/v1/jobs", None, {}), tries=5, timeout=30).pause_after(error)
+        Repeat(Request("GET", "/v1/jobs", None, {}), timeout=30).pause_after(error, tries=5)
 
 
 def test_a_silent_node_is_given_up(peer: Peer, call: Call) -> None:

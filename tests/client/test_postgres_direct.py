@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ import psycopg
 import pytest
 
 import fairway
+from fairway.client.direct import OFTEN
+from fairway.client.new_jobs import Likenesses, new_jobs
 from fairway.errors import InvalidRequest, NoLeader, NotFound, StoreUnusable
 from fairway.places import PostgresAddress, postgres_address, without_password
 from tests.postgres import shared_server
@@ -226,3 +229,50 @@ def test_the_leader_is_asked_for_what_only_it_can_do(add: Any) -> None:
     assert handle.cancel().state == "cancelled"
     event = next(iter(add.app.events("queue:later", after="0.0")))
     assert event["job"] == handle.id
+
+
+def sessions(dsn: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid()"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_loops_that_come_and_go_leave_no_connections_behind(send: Any, dsn: str) -> None:
+    asyncio.run(send.asubmit("first"))
+    before = sessions(dsn)
+    for _ in range(5):
+        asyncio.run(send.asubmit("x"))
+    assert sessions(dsn) == before
+
+
+def test_a_loop_that_asks_often_asks_itself_and_lets_go_when_told(send: Any, dsn: str) -> None:
+    async def ask_often() -> None:
+        for _ in range(2 * OFTEN):
+            await send.asubmit("x")
+        assert asyncio.get_running_loop() in send.app.channel._homes
+        send.app.close()
+
+    before = sessions(dsn)
+    asyncio.run(ask_often())
+    deadline = time.monotonic() + 10
+    while sessions(dsn) > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sessions(dsn) == before
+
+
+def test_what_jobs_carried_is_not_kept(send: Any) -> None:
+    likenesses = Likenesses()
+    [job] = new_jobs([send.job("x" * 1000)], 1, likenesses)
+    assert b"xxx" in job.payload
+    assert b"xxx" not in repr(list(likenesses._known.values())).encode()
+    [again] = new_jobs([send.job("y")], 2, likenesses)
+    assert again._replace(id=job.id, payload=b"", run_at=1, created_at=1) == job._replace(payload=b"")
+
+
+def test_half_a_character_in_an_option_is_refused(send: Any) -> None:
+    with pytest.raises(InvalidRequest, match="half a character"):
+        send.options(flow="\ud800").submit("x")

@@ -28,11 +28,15 @@ class Call:
         self.token = os.environ.get("FAIRWAY_TOKEN") or None
         self.json = False
 
-    def transport(self) -> Transport:
-        """Return a connection to the node, which the caller closes by leaving the process."""
-        from fairway.client.http import Transport  # too slow to load for `--help`
+    def transport(self, patient: bool = False) -> Transport:
+        """Return a connection to the node, which the caller closes by leaving the process.
 
-        return Transport(self.url, self.token, user=_user())
+        A *patient* one waits for a node that was there before: for those who follow something.
+        """
+        from fairway.client.http import Transport  # too slow to load for `--help`
+        from fairway.client.repeats import TRIES
+
+        return Transport(self.url, self.token, tries=TRIES if patient else 1, user=_user())
 
 
 def _user() -> str | None:

@@ -17,6 +17,7 @@ from fairway.errors import FairwayError
 from fairway.places import data_directory, postgres_address
 
 POSTGRES_OLDEST = 15
+DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 SQLITE_FIXED = (3, 51, 3)
 FILES_WANTED = 4096
 FREE_WANTED_BYTES = 1 << 30
@@ -54,7 +55,7 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
 def check_postgres(address: str) -> Finding:
     """Can it be reached, is it of a version we know, is it prepared?"""
     try:
-        version, schema, tables = asyncio.run(_look_at_postgres(address))
+        version, schema, tables, loose = asyncio.run(_look_at_postgres(address))
     except ImportError as error:
         return Finding("fail", "postgres", f"asyncpg is missing: {error}", "pip install 'fairway[postgres]'")
     except FairwayError as error:
@@ -63,10 +64,13 @@ def check_postgres(address: str) -> Finding:
         return Finding("fail", "postgres", f"version {version}", f"use PostgreSQL {POSTGRES_OLDEST} or newer")
     if not tables:
         return Finding("warn", "postgres", f"schema {schema} is not there yet", "run `fairway init`")
+    if loose:
+        advice = "a crash of the server may lose accepted jobs; turn it on"
+        return Finding("warn", "postgres", " and ".join(f"{name} is off" for name in loose), advice)
     return Finding("ok", "postgres", f"version {version}, schema {schema} of version {tables}")
 
 
-async def _look_at_postgres(address: str) -> tuple[int, str, int]:
+async def _look_at_postgres(address: str) -> tuple[int, str, int, list[str]]:
     from fairway.stores.postgres.connection import connect
     from fairway.stores.postgres.migrate import find_version
     from fairway.stores.postgres.sql import migrations_of
@@ -75,7 +79,9 @@ async def _look_at_postgres(address: str) -> tuple[int, str, int]:
     connection = await connect(dsn)
     try:
         newest = migrations_of(schema)[-1][0]
-        return connection.get_server_version().major, schema, await find_version(connection, schema, newest)
+        loose = [name for name in DURABLE if await connection.fetchval(f"SHOW {name}") == "off"]
+        version = connection.get_server_version().major
+        return version, schema, await find_version(connection, schema, newest), loose
     finally:
         await connection.close(timeout=5)
 

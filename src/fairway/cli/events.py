@@ -24,7 +24,7 @@ def events(query: tuple[str, ...], after: str | None) -> None:
     A connection that breaks is opened again, and goes on where it was.
     """
     params = {"q": " ".join(query) or None, "after": after}
-    for event in current().transport().follow("/events", params):
+    for event in current().transport(patient=True).follow("/events", params):
         facts = event.json()
         if current().json:
             click.echo(json.dumps(facts))

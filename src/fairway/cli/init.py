@@ -74,9 +74,9 @@ def _refuse_foreign_tables(file: Path) -> None:
 
 async def _prepare(address: str, scheduler: str | None) -> str:
     """Prepare a schema; return what was done."""
-    from fairway.stores.postgres.connection import connect
+    from fairway.stores.postgres.connection import TROUBLE, connect
     from fairway.stores.postgres.migrate import migrate
-    from fairway.stores.postgres.mistakes import place_of
+    from fairway.stores.postgres.mistakes import explain, place_of
     from fairway.stores.postgres.sql import check_schema
 
     dsn, named = postgres_address(address)
@@ -85,6 +85,8 @@ async def _prepare(address: str, scheduler: str | None) -> str:
     try:
         async with connection.transaction():
             changed = await migrate(connection, schema)
+    except TROUBLE as error:
+        raise explain(error, dsn) from error
     finally:
         await connection.close(timeout=5)
     state = "was prepared" if changed else "is ready, nothing was changed"

@@ -109,7 +109,7 @@ def show(job_id: str) -> None:
 @talks
 def wait(job_ids: tuple[str, ...], timeout: float | None) -> int:
     """Wait until all these jobs ended; the exit code is 0 if all of them succeeded."""
-    ended = wait_for(current().transport(), job_ids, timeout)
+    ended = wait_for(current().transport(patient=True), job_ids, timeout)
     if current().json:
         show_json(ended[0] if len(job_ids) == 1 else {"jobs": ended})
     else:
@@ -127,7 +127,7 @@ def wait(job_ids: tuple[str, ...], timeout: float | None) -> int:
 def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
     """Print what a job wrote; when following, its stdout to stdout and its stderr to stderr."""
     write_log = follow_log if follow else print_log
-    write_log(current().transport(), job_id, attempt, raw)
+    write_log(current().transport(patient=follow), job_id, attempt, raw)
 
 
 @jobs.command()

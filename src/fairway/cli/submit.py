@@ -126,7 +126,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 def _wait(job: dict[str, Any], raw: bool) -> int:
     """Print the job's output, then how it ended. Not *raw* when the job may be somebody else's."""
-    transport = current().transport()
+    transport = current().transport(patient=True)
     remark(f"job {clean(job['id'])}")
     with leaving_alone([job["id"]]), telling_why(transport, job["id"]):
         if job.get("work") and not current().json:

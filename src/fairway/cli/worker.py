@@ -45,6 +45,7 @@ def worker(
     for url in join:
         check_join(url)
     check_apps(apps)
+    from fairway.journal import write_to_stderr
     from fairway.worker.app import WorkerOptions, run_worker
 
     chosen: dict[str, Any] = {"name": name, "slots": slots, "queues": list(split_commas(queues)) or None}
@@ -66,6 +67,7 @@ def worker(
     )
     slots_shown = count_of(options.slots, "slot")
     say(clean(f"worker {options.name}, {slots_shown}, joins {', '.join(join)}; Ctrl-C stops it"))
+    write_to_stderr()
     code = asyncio.run(run_worker(options))
     if code == 0:
         say(clean(f"worker {options.name} stopped; what it had not finished is the node's again"))

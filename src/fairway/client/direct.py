@@ -56,6 +56,8 @@ FIRST_LOOK, LAST_LOOK = 0.002, 0.1
 #: No job is over sooner after its submit: in a file, and on PostgreSQL, whose commits take longer.
 SHORTEST_IN_FILE, SHORTEST = 0.002, 0.004
 PAUSES = (0.1, 0.2, 0.4, 0.8)
+#: A database that was there before is waited for: it may be failing over.
+PATIENCE_SECONDS, LONGEST_PAUSE = 20.0, 1.0
 
 
 class Home:
@@ -73,7 +75,7 @@ class Home:
         async with self._opening:  # two questions may come first at once
             if self._store is None:
                 store = _store_at(self._place)
-                await _patiently(store.open)
+                await _with_few_tries(store.open)
                 self._store = store
             return self._store
 
@@ -322,14 +324,27 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask again while the world is at fault, a bounded number of times."""
+async def _with_few_tries(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while the world is at fault, some times."""
     for pause in PAUSES:
         try:
             return await ask()
         except WorldError:
             await asyncio.sleep(pause)
     return await ask()
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while the world is at fault, for a while."""
+    until, pause = time.monotonic() + PATIENCE_SECONDS, PAUSES[0]
+    while True:
+        try:
+            return await ask()
+        except WorldError:
+            if time.monotonic() + pause > until:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 def _digest(jobs: Sequence[NewJob]) -> bytes:

@@ -2,8 +2,9 @@
 
 One `Transport` per node address, shared by all threads and event loops of a process; it opens nothing
 before the first call. A call that may be repeated (it reads, replaces, deletes, or carries an
-Idempotency-Key) is repeated on a broken connection, 429 and 503, up to `tries` times within its timeout;
-any other is sent once, as nobody can know whether the first one was done.
+Idempotency-Key) is repeated on a broken connection, 429 and 503 within its timeout: up to `tries` times, or,
+if that is more than once, as often as it takes where the node was there before and so will come back. Any
+other is sent once, as nobody can know whether the first one was done.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 from fairway.client import problems
 from fairway.client.async_http import AsyncConnections
 from fairway.client.connections import Answer, Connections
-from fairway.client.repeats import Patience, Repeat, Request
+from fairway.client.repeats import PATIENT_TRIES, Patience, Repeat, Request
 from fairway.client.sse import Decoder, SentEvent
 from fairway.errors import InvalidRequest, WorldError
 
@@ -31,7 +32,7 @@ Params = Mapping[str, Any] | None
 
 
 class Transport:
-    """Calls one node. `tries` bounds how often a call that may be repeated is sent; `user` is who calls."""
+    """Calls one node. `tries` bounds how often one is asked that has never answered; `user` is who calls."""
 
     def __init__(
         self, url: str, token: str | None = None, *, tries: int = 1, user: str | None = None
@@ -49,6 +50,7 @@ class Transport:
             self._headers["fairway-user"] = user.encode("ascii", "replace").decode()
         self._connections = Connections(parts)
         self._async = AsyncConnections(parts)
+        self._met = False  # the node, by now
 
     def call(
         self,
@@ -65,12 +67,12 @@ class Transport:
         *body* is encoded as JSON; bytes are taken to be JSON already. *timeout* is for the whole call.
         """
         request = self._request(method, path, params, body, headers)
-        repeat = Repeat(request, self.tries, timeout)
+        repeat = Repeat(request, timeout)
         while True:
             try:
                 return _decode(self._send(request, repeat.left()))
             except WorldError as error:
-                time.sleep(repeat.pause_after(error))
+                time.sleep(repeat.pause_after(error, self._tries()))
 
     async def acall(
         self,
@@ -84,12 +86,12 @@ class Transport:
     ) -> Any:
         """Do the same without blocking the event loop."""
         request = self._request(method, path, params, body, headers)
-        repeat = Repeat(request, self.tries, timeout)
+        repeat = Repeat(request, timeout)
         while True:
             try:
                 return _decode(await self._asend(request, repeat.left()))
             except WorldError as error:
-                await asyncio.sleep(repeat.pause_after(error))
+                await asyncio.sleep(repeat.pause_after(error, self._tries()))
 
     def stream(self, path: str, params: Params = None, *, last_id: str = "") -> Iterator[SentEvent]:
         """Yield server-sent events of one connection until the node ends it."""
@@ -97,6 +99,7 @@ class Transport:
         decoder = Decoder(last_id)
         try:
             for piece in self._connections.stream(request.target, request.headers, SILENCE_SECONDS):
+                self._met = True
                 yield from decoder.feed(piece)
         except (OSError, HTTPException, ValueError) as cause:
             raise problems.unreachable(self.url, cause) from cause
@@ -109,6 +112,7 @@ class Transport:
         decoder = Decoder(last_id)
         try:
             async for piece in self._async.stream(request.target, request.headers, SILENCE_SECONDS):
+                self._met = True
                 for event in decoder.feed(piece):
                     yield event
         except (OSError, ValueError) as cause:
@@ -124,7 +128,7 @@ class Transport:
                     patience.renew()
                     yield event
             except WorldError as error:
-                patience.lose(error)
+                patience.lose(error, self._met)
             time.sleep(patience.pause())
 
     async def afollow(
@@ -139,7 +143,7 @@ class Transport:
                     patience.renew()
                     yield event
             except WorldError as error:
-                patience.lose(error)
+                patience.lose(error, self._met)
             await asyncio.sleep(patience.pause())
 
     def close(self) -> None:
@@ -166,25 +170,34 @@ class Transport:
         given = {name: _show(value) for name, value in (params or {}).items() if value is not None}
         return f"{self._prefix}{path}" + (f"?{urlencode(given)}" if given else "")
 
+    def _tries(self) -> int:
+        return PATIENT_TRIES if self._met and self.tries > 1 else self.tries
+
     def _send(self, request: Request, timeout: float) -> Answer:
         try:
-            return self._connections.exchange(
+            answer = self._connections.exchange(
                 request.method, request.target, request.body, request.headers, timeout
             )
         except TimeoutError as cause:
             raise problems.timed_out(self.url, timeout) from cause
         except (OSError, HTTPException) as cause:
+            self._met |= isinstance(cause, ConnectionResetError)
             raise problems.unreachable(self.url, cause) from cause
+        self._met = True
+        return answer
 
     async def _asend(self, request: Request, timeout: float) -> Answer:
         try:
-            return await self._async.exchange(
+            answer = await self._async.exchange(
                 request.method, request.target, request.body, request.headers, timeout
             )
         except TimeoutError as cause:
             raise problems.timed_out(self.url, timeout) from cause
         except OSError as cause:
+            self._met |= isinstance(cause, ConnectionResetError)
             raise problems.unreachable(self.url, cause) from cause
+        self._met = True
+        return answer
 
 
 def _decode(answer: Answer) -> Any:

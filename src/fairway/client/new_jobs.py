@@ -12,6 +12,7 @@ from fairway.client.channel import Job, first_state
 from fairway.client.codec import EMPTY
 from fairway.client.request import JobRequest
 from fairway.dependencies import check_call
+from fairway.errors import InvalidRequest
 from fairway.ids import IdMaker, give_out, show
 from fairway.keys import payload_key
 from fairway.spec import new_job, read_spec
@@ -94,5 +95,9 @@ def shown(requests: Sequence[JobRequest[Any]], ids: Sequence[int]) -> list[Job]:
 
 
 def _new_job(request: JobRequest[Any], number: int, now: int, together: Sequence[int]) -> NewJob:
-    spec = read_spec(msgspec.json.decode(msgspec.json.encode(request.body())))
+    try:
+        body = msgspec.json.encode(request.body())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"an option of {request.task.name} has half a character: {error}") from None
+    spec = read_spec(msgspec.json.decode(body))
     return new_job(spec, number, now, together)

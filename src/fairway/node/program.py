@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairway import __version__
 from fairway.errors import FairwayError
+from fairway.journal import write_to_stderr
 from fairway.node.app import Node
 from fairway.node.options import NodeOptions
 from fairway.node.schedulers import Schedulers
@@ -26,6 +27,7 @@ def run_node(options: NodeOptions, announce: Callable[[str], None], schedulers: 
     Several *schedulers* are hosted side by side. Raises a FairwayError with one clear message if it cannot
     start.
     """
+    write_to_stderr()
     calm_collector()
     load_disciplines()
     try:

@@ -50,7 +50,8 @@ class Relay:
         except ConnectionRefusedError as error:
             raise NoLeader(f"{_name(leader)} cannot be reached: {error}") from None
         except OSError as error:  # a time that is over as well
-            raise Unanswered(f"{_name(leader)} did not answer ({error}); it may have been done") from None
+            why = str(error) or "in time"
+            raise Unanswered(f"{_name(leader)} did not answer ({why}); it may have been done") from None
         if reply.status in REFUSES_US:
             raise NoLeader(f"{_name(leader)} refuses this node ({reply.status}); is FAIRWAY_TOKEN the same?")
         return reply

@@ -283,7 +283,7 @@ async def connect(dsn: str) -> Connection:
     """Open one connection of unknown kind, or say what is wrong in one line."""
     try:
         return await asyncpg.connect(dsn, **_options(direct=False))
-    except (ValueError, *TROUBLE) as error:
+    except (ValueError, OverflowError, *TROUBLE) as error:
         raise explain(error, dsn) from error
 
 

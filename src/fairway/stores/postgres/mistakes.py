@@ -17,6 +17,8 @@ _hopeless: dict[type[BaseException], str] = {
     asyncpg.UndefinedColumnError: "its tables are of another version; run `fairway doctor`",
 }
 
+_READ_ONLY = (asyncpg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched)
+
 
 def explain(error: BaseException, dsn: str = "") -> FairwayError:
     """Return the error of ours that says what happened."""
@@ -24,9 +26,9 @@ def explain(error: BaseException, dsn: str = "") -> FairwayError:
     for kind, text in _hopeless.items():
         if isinstance(error, kind):
             return StoreUnusable(f"{where}: {text} ({_first_line(error)})")
-    if isinstance(error, ValueError) or type(error).__name__ == "ClientConfigurationError":
+    if isinstance(error, ValueError | OverflowError) or type(error).__name__ == "ClientConfigurationError":
         return StoreUnusable(f"{where}: the address is not understood ({_first_line(error)})")
-    if "target_session_attrs" in str(error) or isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+    if isinstance(error, _READ_ONLY):
         return StoreUnavailable(f"{where}: no server there takes writes: a standby, or a fail-over under way")
     if isinstance(error, TimeoutError):
         return StoreUnavailable(f"{where} did not answer in time")
