@@ -53,8 +53,6 @@ CALL_SECONDS = 30.0
 OFTEN = 10
 #: A job that has not ended is looked at again after 2 ms, then ever later, up to 100 ms.
 FIRST_LOOK, LAST_LOOK = 0.002, 0.1
-#: No job is over sooner after its submit: in a file, and on PostgreSQL, whose commits take longer.
-SHORTEST_IN_FILE, SHORTEST = 0.002, 0.004
 PAUSES = (0.1, 0.2, 0.4, 0.8)
 #: A database that was there before is waited for: it may be failing over.
 PATIENCE_SECONDS, LONGEST_PAUSE = 20.0, 1.0
@@ -204,7 +202,7 @@ class DirectChannel:
         """Look at the job until it has ended or the time is over."""
         until, pause = time.monotonic() + wait, FIRST_LOOK
         if wait:
-            await self._let_work(job)
+            await self._let_begin(job)
         found = await self._find(job)
         while found.state not in ENDED and time.monotonic() < until:
             await asyncio.sleep(min(pause, max(until - time.monotonic(), 0)))
@@ -216,11 +214,10 @@ class DirectChannel:
         view: Job = msgspec.json.decode(msgspec.json.encode(shown_as))
         return view
 
-    async def _let_work(self, job: str) -> None:
-        """Give a job that was submitted just now the time to begin and to end: a look would be in its way."""
+    async def _let_begin(self, job: str) -> None:
+        """Give a job that was submitted just now the time to begin: a look would be in its way."""
         ids, since = self._newest
-        shortest = SHORTEST_IN_FILE if isinstance(self._place, Path) else SHORTEST
-        pause = since + shortest - time.monotonic()
+        pause = since + FIRST_LOOK - time.monotonic()
         if pause > 0 and find_id(job) in ids:
             await asyncio.sleep(pause)
 

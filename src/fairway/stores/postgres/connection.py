@@ -84,8 +84,8 @@ class Connections:
         if self._pool is not None:
             self._pool.expire()
 
-    # A job that waits for nothing else waits for this code, which is cold by then: each layer of context
-    # managers took it a twentieth of a millisecond. So single statements do without.
+    # A job that waits for nothing else waits for this code, which is cold by then. Without the layers of
+    # context managers that larger transactions have, a direct submit began its job in about a tenth less time.
     async def run(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement by itself: one that reads, or that may be run twice without harm."""
         pool = self._open()
