@@ -85,7 +85,7 @@ class Connections:
             self._pool.expire()
 
     # A job that waits for nothing else waits for this code, which is cold by then. Without the layers of
-    # context managers that larger transactions have, a direct submit began its job in about a tenth less time.
+    # context managers that larger transactions have, a direct submit began its job in a tenth less time.
     async def run(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement by itself: one that reads, or that may be run twice without harm."""
         pool = self._open()
