@@ -81,9 +81,8 @@ def drain_rows(ways: Ways, jobs: int) -> Iterator[Row]:
     for side, rates in ((TREE, ways.tree), (MIXED, ways.mixed)):
         costs = [100 * (1 - rate / flat) for rate, flat in zip(rates, ways.flat, strict=True)]
         note = "median of the rounds' own differences: the machine's speed changes from round to round"
-        yield Row(
-            "what the tree takes of the rate", side, statistics.median(costs), "%", note, True, tuple(costs)
-        )
+        what = f"what the tree takes of the rate, {jobs:,} jobs"
+        yield Row(what, side, statistics.median(costs), "%", note, True, tuple(costs))
 
 
 class Anybody:

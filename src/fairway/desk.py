@@ -7,7 +7,7 @@ changes something returns after its commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -197,6 +197,9 @@ class WorkerPort(Protocol):
 
     def next_frames(self) -> AsyncIterator[list[ToWorker]]:
         """Yield batches of messages for the worker until the connection should close."""
+
+    def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
+        """Let what begins be given to a worker in this process by a call, if nothing else waits for it."""
 
     def closed(self) -> None:
         """The connection is gone; the lease runs on."""

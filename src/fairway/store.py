@@ -11,7 +11,7 @@ Three implementations (`stores/memory/`, `stores/sqlite/`, `stores/postgres/`), 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -526,5 +526,8 @@ class Store(Protocol):
         """
 
     # --- the doorbell ----------------------------------------------------------------------------
-    async def wait_for_ring(self, timeout: float) -> bool:
-        """Wait until somebody else may have committed something, or the time is over."""
+    async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
+        """Wait until somebody else may have committed something, or the time is over.
+
+        A store that can may call *answer* as it rings instead, and wait on.
+        """

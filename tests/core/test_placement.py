@@ -8,7 +8,7 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.estimates import ENOUGH
-from fairway.core.model import SLOT, Held, Shape, TaskInfo
+from fairway.core.model import SLOT, Held, Result, Shape, TaskInfo
 from fairway.core.plan import Begun, Plan
 
 from .stage import COMMAND, Stage, begun_jobs, task
@@ -176,6 +176,21 @@ def test_a_bundle_is_no_longer_than_it_may_be() -> None:
     stage.submit(*range(most + 5), shape=task("t"))
     assert len(stage.begun()) == most
     assert sum(live.size for live in stage.live.values()) == SLOT
+
+
+def test_a_hiccup_in_the_last_few_of_a_bundle_does_not_make_the_next_one_small() -> None:
+    """A bundle may be of several queues; how long its jobs took is learnt from all of them together."""
+    stage = Stage()
+    teach(stage, "t", 1e-6)
+    most = stage.core.world.timers.bundle_most
+    stage.join("a", 1)
+    stage.submit(*range(most - 30), queue="one", shape=task("t"))
+    stage.submit(*range(most - 30, most), queue="two", shape=task("t"))
+    jobs = stage.begun()
+    took = dict.fromkeys(jobs, 1e-6) | dict.fromkeys(range(most - 30, most), 50e-6)
+    stage.absorb(happened.Reported("a", [Result(job, 1, "ok", b"1", took[job]) for job in jobs], 0.5))
+    stage.submit(*range(most, 2 * most), queue="one", shape=task("t"))
+    assert len(stage.begun()) == most
 
 
 def test_what_an_earlier_leader_bundled_leaves_no_slot_uncounted() -> None:

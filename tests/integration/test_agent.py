@@ -75,6 +75,9 @@ class Port:
         while (messages := await self.outgoing.get()) is not None:
             yield messages
 
+    def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
+        """All that it hears comes from the queue."""
+
     def closed(self) -> None:
         """The worker hung up."""
 

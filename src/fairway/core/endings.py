@@ -27,6 +27,7 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
     done, all_live = world.acks(incarnation).done, world.live
     row: list[Live] = []
     value, seconds = b"", 0.0
+    ran: dict[str, tuple[int, float]] = {}  # by task: what is learnt at once from all that went well
     for result in results:
         job, attempt, kind, body, took, retry_after = result
         live = all_live.get(job)
@@ -43,14 +44,16 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
             world.remember((job,), attempt, incarnation)
             continue
         if row and (body != value or not _are_alike(row[0], live)):
-            _succeed(world, row, value, seconds, now)
+            _succeed(world, row, value, seconds, ran, now)
             row, seconds = [], 0.0
         del all_live[job]  # so that a second word on it is late
         row.append(live)
         value = body
         seconds += took
     if row:
-        _succeed(world, row, value, seconds, now)
+        _succeed(world, row, value, seconds, ran, now)
+    for task, (count, total) in ran.items():
+        world.estimates.add(task, total, count)
 
 
 def _are_alike(first: Live, live: Live) -> bool:
@@ -66,12 +69,20 @@ def _are_alike(first: Live, live: Live) -> bool:
     )
 
 
-def _succeed(world: World, row: list[Live], value: bytes, seconds: float, now: Moment) -> None:
-    """Write down that attempts that are all alike ended well."""
+def _succeed(
+    world: World,
+    row: list[Live],
+    value: bytes,
+    seconds: float,
+    ran: dict[str, tuple[int, float]],
+    now: Moment,
+) -> None:
+    """Write down that attempts that are all alike ended well; how long they ran is added to *ran*."""
     first = row[0]
     jobs = [live.job for live in row]
-    if first.shape.task:
-        world.estimates.add(first.shape.task, seconds, len(row))
+    if task := first.shape.task:
+        count, total = ran.get(task, (0, 0.0))
+        ran[task] = (count + len(row), total + seconds)
     world.queue_estimates.add(first.queue.path, seconds, len(row))
     worker = first.worker
     size = 0

@@ -403,7 +403,7 @@ class Engine:
 
     async def _listen(self) -> None:
         while True:
-            if await self._store.wait_for_ring(1.0):
+            if await self._store.wait_for_ring(1.0, self.look_again):
                 self.look_again()
 
     async def _resend(self, plan: Plan) -> None:

@@ -11,6 +11,7 @@ but only by a leader that trusts itself: whoever leads next gives every attempt 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from random import random
@@ -22,6 +23,8 @@ from fairway.errors import Busy, InvalidRequest
 from fairway.node.inbox import Inbox
 from fairway.store import LogLine, NoteRow
 from fairway.wire import messages as wire
+
+log = logging.getLogger("fairway.ports")
 
 #: Messages waiting for one worker; a worker that does not read loses its connection, not our memory.
 MOST_WAITING = 10_000
@@ -68,6 +71,7 @@ class Port:
         self._keep_notes = keep_notes
         self._waiting: list[wire.ToWorker] = []
         self._filled = asyncio.Event()
+        self._give: Callable[[list[wire.ToWorker]], None] | None = None
         self._open = True
         self.incarnation = ""  # until its hello
         self.roster = Roster()
@@ -122,8 +126,18 @@ class Port:
                 self._inbox.put(happened.Parted(self.incarnation))
                 self.close()
 
+    def give_straight(self, give: Callable[[list[wire.ToWorker]], None]) -> None:
+        self._give = give
+
     def send(self, message: wire.ToWorker) -> None:
-        """Queue a message for the worker."""
+        """Queue a message for the worker; give it begins at once, if we can and they overtake nothing."""
+        if self._give is not None and self._open and not self._waiting and type(message) is wire.Begin:
+            try:
+                self._give([message])
+            except Exception:  # it hears it again from the queue, and ends its connection if that fails too
+                log.exception("a worker in this process could not take what begins")
+            else:
+                return
         if len(self._waiting) >= MOST_WAITING:
             self.close()
             return
@@ -147,6 +161,7 @@ class Port:
 
     def closed(self) -> None:
         """The connection is gone; the lease runs on in the core."""
+        self._give = None
         self.close()
         if self.incarnation and self._ports.get(self.incarnation) is self:
             del self._ports[self.incarnation]
@@ -219,6 +234,9 @@ class Doorstep:
     async def receive(self, message: wire.FromWorker) -> None:
         """Whatever it says, it has to go elsewhere."""
         self._knocked.set()
+
+    def give_straight(self, give: Callable[[list[wire.ToWorker]], None]) -> None:
+        """There is nothing to give."""
 
     async def next_frames(self) -> AsyncIterator[list[wire.ToWorker]]:
         """Refuse, once."""

@@ -235,6 +235,7 @@ class Agent:
         return {"versions": {"fairway": fairway.__version__, "python": platform.python_version(), **told}}
 
     async def _keep_receiving(self, transport: Transport) -> None:
+        transport.give_straight(self._take)
         while True:
             self._take(await transport.receive())
 

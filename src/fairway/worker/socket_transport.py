@@ -6,7 +6,7 @@ that the end of the one it joined through costs it a moment and none of its jobs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 from urllib.parse import urlsplit, urlunsplit
 
@@ -52,6 +52,9 @@ class SocketTransport:
                 await self._connection.send(_encoder.encode(message))
         except (WebSocketException, OSError) as error:
             raise Disconnected(str(error)) from error
+
+    def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
+        """Nothing comes from here but frames."""
 
     async def receive(self) -> Sequence[ToWorker]:
         """Wait for the next frame."""

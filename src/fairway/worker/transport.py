@@ -22,6 +22,9 @@ class Transport(Protocol):
     async def receive(self) -> Sequence[ToWorker]:
         """Wait for the next messages; raises Disconnected."""
 
+    def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
+        """Let messages be given by a call as well as by `receive`, in their order, where that is sooner."""
+
     async def close(self) -> None:
         """Close the connection."""
 
@@ -48,6 +51,10 @@ class LocalTransport:
             return await anext(self._frames)
         except StopAsyncIteration:
             raise Disconnected("the node closed the port") from None
+
+    def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
+        """Let begins come by a call: a job that nothing holds up waits for each task that must wake."""
+        self._port.give_straight(give)
 
     async def close(self) -> None:
         """Tell the node that this worker is gone."""

@@ -8,7 +8,7 @@ last `now` that came in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 from fairway.core.lifecycle import ENDED, State
@@ -375,7 +375,7 @@ class MemoryStore:
         return delete_jobs(self.tables, jobs)
 
     # --- the doorbell ----------------------------------------------------------------------------
-    async def wait_for_ring(self, timeout: float) -> bool:
+    async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         # Not wait_for: before Python 3.12 it forgets a cancel that comes together with the ring.
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):

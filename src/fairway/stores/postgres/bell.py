@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 from fairway.stores.postgres.connection import Connection
@@ -36,6 +36,7 @@ class Bell:
         self._looked_at = self._judged_at = 0.0
         self._ears: set[Connection] = set()
         self._deaf = False  # and said so
+        self._answer: Callable[[], None] | None = None
         self.asleep = True
 
     @property
@@ -60,7 +61,11 @@ class Bell:
     def ring(self) -> None:
         """Wake whoever waits in this process."""
         self._rings += 1
-        self._rung.set()
+        if self._answer is not None:
+            self._looked_at = asyncio.get_running_loop().time()
+            self._answer()
+        else:
+            self._rung.set()
 
     def judge(self) -> bool:
         """Once a beat: say whether the leader shall sleep, by how often it was rung at."""
@@ -70,14 +75,22 @@ class Bell:
         self.asleep = rings < OFTEN * seconds
         return self.asleep
 
-    async def wait(self, timeout: float) -> bool:
-        """Wait until it rings, or until it is time to look; False if neither came within *timeout*."""
+    async def wait(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
+        """Wait until it rings, or until it is time to look; False if neither came within *timeout*.
+
+        With *answer* that is called as it rings, and the wait goes on: one task less that must wake first.
+        """
         loop = asyncio.get_running_loop()
         period = AWAKE_SECONDS if not self.asleep else POLL_SECONDS if self._ears else DEAF_SECONDS
         left = self._looked_at + period - loop.time()
-        with suppress(TimeoutError):
+        self._answer = answer
+        try:
             async with asyncio.timeout(max(0.0, min(timeout, left))):
                 await self._rung.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._answer = None
         if not self._rung.is_set() and loop.time() < self._looked_at + period - 0.001:
             return False
         self._rung.clear()

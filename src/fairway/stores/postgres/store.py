@@ -8,7 +8,7 @@ two things: the snapshot behind which the leader looks for new arrivals, and its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -484,8 +484,8 @@ class PostgresStore:
             self._deaf.add(closing)
             closing.add_done_callback(self._deaf.discard)
 
-    async def wait_for_ring(self, timeout: float) -> bool:
-        return await self._bell.wait(timeout)
+    async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
+        return await self._bell.wait(timeout, answer)
 
     async def _lead(self, name: str, *values: Any) -> list[Row]:
         """Read what the leader needs: it must not wait behind others."""

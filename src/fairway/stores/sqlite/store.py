@@ -279,7 +279,7 @@ class SqliteStore:
         """Leave the doorbell to somebody else."""
         self._bell.stop()
 
-    async def wait_for_ring(self, timeout: float) -> bool:
+    async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         return await self._bell.wait(self._foreign_commit, timeout)
 
     async def _foreign_commit(self) -> bool:

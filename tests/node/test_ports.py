@@ -1,0 +1,69 @@
+"""The node's end of a worker connection: what it sends, in which order, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairway.node.inbox import Inbox
+from fairway.node.ports import Hosting, Port
+from fairway.wire import messages as wire
+
+BEGIN = wire.Begin(1, [wire.Assignment(7, 1, "python", "work", b"{}", None, "mail")])
+ACKS = wire.Acks(1, [(6, 1)], [], [])
+
+
+def open_port() -> Port:
+    hosting = Hosting(1, "node", 2.0, 10.0, 10.0, trusts=lambda: True)
+    return Port(hosting, Inbox(), {}, lambda lines: None, lambda notes: None)
+
+
+async def queued(port: Port) -> list[Any]:
+    """Return what waits in the queue, all of it."""
+    port.close()
+    return [message async for frames in port.next_frames() for message in frames]
+
+
+async def test_what_begins_is_given_by_a_call_where_that_is_wanted() -> None:
+    port, given = open_port(), list[Any]()
+    port.give_straight(given.extend)
+    port.send(BEGIN)
+    assert given == [BEGIN]
+    assert await queued(port) == []
+
+
+async def test_a_begin_does_not_overtake_what_waits() -> None:
+    port, given = open_port(), list[Any]()
+    port.give_straight(given.extend)
+    port.send(ACKS)
+    port.send(BEGIN)
+    assert given == []
+    assert await queued(port) == [ACKS, BEGIN]
+
+
+async def test_others_wait_for_the_worker_to_ask() -> None:
+    port = open_port()
+    port.send(BEGIN)
+    frames = await asyncio.wait_for(anext(port.next_frames()), 10)
+    assert frames == [BEGIN]
+
+
+async def test_a_port_that_closes_gives_nothing_by_a_call() -> None:
+    port, given = open_port(), list[Any]()
+    port.give_straight(given.extend)
+    port.closed()
+    port.send(BEGIN)
+    assert given == []
+
+
+async def test_a_begin_that_could_not_be_given_stays_in_the_queue(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(messages: list[Any]) -> None:
+        raise RuntimeError("no room")
+
+    port = open_port()
+    port.give_straight(fail)
+    port.send(BEGIN)
+    assert await queued(port) == [BEGIN]
+    assert "could not take what begins" in caplog.text
