@@ -17,6 +17,7 @@ from fairway.core.plan import Batch, Begin, Drop, Return, Revive, SaveQueue
 from fairway.errors import Conflict, Deposed, StoreUnavailable, StoreUnusable, Unsure
 from fairway.store import Request, Submission
 from fairway.stores.postgres import PostgresStore
+from fairway.stores.postgres.connection import Connections
 from fairway.stores.postgres.inserting import insert_submissions
 from fairway.stores.postgres.sql import queries_of
 from tests.conformance.stage import NOW, SECOND, Stage, an_end, new_job, told
@@ -546,3 +547,17 @@ async def until_locked(connection: Any) -> None:
             return
         await asyncio.sleep(0.01)
     raise TimeoutError("nobody waits")
+
+
+async def test_a_doorbell_that_cannot_be_reached_keeps_nobody_waiting(stage: Stage) -> None:
+    store = stage.store
+    assert isinstance(store, PostgresStore)
+    store.listen()
+    store._ear = Connections("postgresql://fairway@127.0.0.1:1/none", 1, direct=True)  # nobody is there
+    await stage.submit(new_job(1))
+    assert [one.job.job for one in await store.take_arrivals(0)] == [1]
+    await stage.submit(new_job(2))
+    taken = await store.take_arrivals(1)
+    assert [one.job.job for one in taken][-1] == 2
+    receipt = await stage.commit(begins=[Begin([1], "worker-1", "w", NOW)])
+    assert [one.job for one in receipt.begun] == [1]

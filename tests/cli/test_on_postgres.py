@@ -1,0 +1,82 @@
+"""`fairway init` and `fairway doctor` on a real PostgreSQL: what is wrong with it is said in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+from click.testing import CliRunner
+
+from fairway.cli.checks import check_postgres
+from fairway.cli.main import main
+from tests.postgres import TempPostgres, shared_server
+
+
+@pytest.fixture
+def empty() -> Iterator[str]:
+    made = asyncio.run(shared_server().make_empty_database())
+    yield made
+    asyncio.run(shared_server().drop_database(made))
+
+
+async def execute(dsn: str, *words: str) -> None:
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        for one in words:
+            await connection.execute(one, timeout=10)
+    finally:
+        await connection.close(timeout=5)
+
+
+def test_init_without_rights_says_so_in_a_line_and_leaves_nothing(empty: str) -> None:
+    poor = f"poor_{uuid.uuid4().hex[:8]}"
+    asyncio.run(execute(empty, f"CREATE ROLE {poor} LOGIN"))
+    try:
+        parts = urlsplit(empty)
+        address = urlunsplit(parts._replace(netloc=parts.netloc.replace("fairway@", f"{poor}@")))
+        assert address != empty
+        result = CliRunner().invoke(main, ["init", "--database", address])
+        assert result.exit_code == 1
+        [line] = result.stderr.splitlines()
+        assert "permission denied" in line
+        schemas = asyncio.run(_schemas(empty))
+        assert "fairway" not in schemas
+    finally:
+        asyncio.run(execute(empty, f"DROP ROLE {poor}"))
+
+
+async def _schemas(dsn: str) -> list[str]:
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        return [row[0] for row in await connection.fetch("SELECT nspname FROM pg_namespace")]
+    finally:
+        await connection.close(timeout=5)
+
+
+def test_the_doctor_looks_whether_there_are_tables_and_whether_commits_are_kept(empty: str) -> None:
+    assert check_postgres(empty).status == "warn"
+    assert "fairway init" in check_postgres(empty).advice
+    assert CliRunner().invoke(main, ["init", "--database", empty]).exit_code == 0
+    found = check_postgres(empty)  # the server that the tests share is fast, and forgets in a crash
+    assert (found.status, found.found) == (
+        "warn",
+        "fsync is off and full_page_writes is off and synchronous_commit is off",
+    )
+    assert "may lose accepted jobs" in found.advice
+
+
+def test_the_doctor_is_content_with_a_server_that_keeps_its_word() -> None:
+    server = TempPostgres(durable=True)
+    try:
+        dsn = server.start().new_database()
+        assert check_postgres(dsn).status == "ok"
+        asyncio.run(
+            execute(dsn, "ALTER DATABASE " + urlsplit(dsn).path[1:] + " SET synchronous_commit = off")
+        )
+        assert check_postgres(dsn).found == "synchronous_commit is off"
+    finally:
+        server.stop()
