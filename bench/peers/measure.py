@@ -8,8 +8,9 @@ counts all of it: by the first one a short drain has the begins of what was unde
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bench.peers.side import Queue, Side
@@ -99,11 +100,17 @@ def single(side: Side, jobs: int) -> Iterator[Row]:
         yield Row(f"single submit, {name}", side.name, taken.rate, "jobs/s", note)
 
 
-def latency(side: Side, samples: int) -> Iterator[Row]:
-    """Time from the submit call to the first line of the task, with nothing else to do."""
+def latency(side: Side, samples: int) -> Sequence[float]:
+    """Time from the submit call to the first line of the task, with nothing else to do, in milliseconds."""
     with side.fresh() as queue, queue.working():
-        milliseconds = queue.latency(samples)
-    yield from percentiles("idle latency, submit to first line", side.name, milliseconds)
+        return queue.latency(samples)
+
+
+def latency_rows(side: Side, rounds: Sequence[Sequence[float]]) -> Iterator[Row]:
+    """Return the percentiles of all rounds together; the note says how far they lay apart."""
+    middles = ", ".join(f"{statistics.median(one):.2f}" for one in rounds)
+    every = [sample for one in rounds for sample in one]
+    yield from percentiles("idle latency, submit to first line", side.name, every, f"rounds: {middles}")
 
 
 def idle(side: Side, seconds: float) -> Iterator[Row]:

@@ -2,9 +2,10 @@
 
     python -m bench.peers [--quick] [--only drain,single,latency,backlog,idle] [--sides fairway,...]
 
-Drains go in turns: every side once, then every side again, so that a machine that is slower for a minute is
-so for all. Prints each number with its ratio to Fairway's, then Fairway against the best peer and against the
-raw limit, and writes bench/results/peers.json. The exit code is 1 only when something could not be measured.
+Drains and latencies go in turns: every side once, then every side again, so that a machine that is slower for
+a minute is so for all. Prints each number with its ratio to Fairway's, then Fairway against the best peer and
+against the raw limit, and writes bench/results/peers.json. The exit code is 1 only when something could not
+be measured.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any
@@ -47,7 +48,7 @@ class Run:
         self.rounds: int = asked.rounds or (1 if quick else 5)
         self.long_backlog: int = asked.backlog or (100_000 if quick else 1_000_000)
         self.long_rounds = 1 if quick else 3
-        self.samples: int = asked.samples or (50 if quick else 300)
+        self.samples: int = asked.samples or (50 if quick else 100)
         self.singles = 500 if quick else 3000
         self.idle_seconds = 10 if quick else 30
         self.rows: list[Row] = []
@@ -75,9 +76,18 @@ class Run:
             self._take(f"single {side.name}", measure.single(side, self.singles))
 
     def latency(self) -> None:
-        """From the submit call to the first line of the task."""
+        """From the submit call to the first line of the task, the sides in turns."""
+        found: dict[str, list[Sequence[float]]] = {side.name: [] for side in self.sides}
+        for number in range(self.rounds):
+            print(f"  round {number + 1} of {self.rounds}", flush=True)
+            for side in self.sides:
+                try:
+                    found[side.name].append(measure.latency(side, self.samples))
+                except Exception as error:
+                    self._failed(f"latency {side.name}", error)
         for side in self.sides:
-            self._take(f"latency {side.name}", measure.latency(side, self.samples))
+            if rounds := found[side.name]:
+                self._take(f"latency {side.name}", measure.latency_rows(side, rounds))
 
     def backlog(self) -> None:
         """The same drain from a short and from a very long backlog; a matter of tables, not of Redis."""
@@ -189,7 +199,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds of the drain (5)")
     parser.add_argument("--jobs", type=int, help="backlog of a drain (100,000)")
     parser.add_argument("--backlog", type=int, help="the long backlog (1,000,000)")
-    parser.add_argument("--samples", type=int, help="samples of a latency (300)")
+    parser.add_argument("--samples", type=int, help="samples of a latency in each round (100)")
     parser.add_argument("--upgrade", action="store_true", help="install the peers anew, newest versions")
     asked = parser.parse_args()
     asked.only, asked.sides = asked.only.split(","), [name for name in asked.sides.split(",") if name]
