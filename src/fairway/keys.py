@@ -23,6 +23,7 @@ from fairway.store import NewJob
 PREFIX = "payload="
 NODE_SECONDS, CLIENT_SECONDS = 1.0, 3.0
 MOST_REMEMBERED = 10_000
+FORGOTTEN = (None, 0.0)
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -86,21 +87,34 @@ class KeyedQueues:
     ) -> None:
         self._find, self._seconds = find, seconds
         self._known: dict[str, tuple[bool | None, float]] = {}  # what a queue says itself, and until when
+        self._plain: dict[str, float] = {}  # queues that are not in set mode, and until when that is known
 
     async def give_keys(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         """Return the jobs with the keys they get from their queues."""
-        paths, now = paths_to_ask(jobs), moment().mono
+        now = moment().mono
+        if len(jobs) == 1 and self._is_plain(jobs[0], now):
+            return jobs
+        paths = paths_to_ask(jobs)
         fresh = {path: known[0] for path in paths if (known := self._known.get(path)) and known[1] > now}
         missing = sorted(paths - fresh.keys())
         if missing:
             rows = await self._find(missing)
             fresh |= {path: _own_mode(rows.get(path)) for path in missing}
             self._remember({path: (fresh[path], now + self._seconds) for path in missing})
+        for queue in _without_keys(jobs):
+            if not _inherited(queue, fresh):
+                self._plain[queue] = min(self._known.get(path, FORGOTTEN)[1] for path in _up(queue))
         return with_keys(jobs, lambda queue: _inherited(queue, fresh))
+
+    def _is_plain(self, job: NewJob, now: float) -> bool:
+        """Say whether one job surely gets no key and needs none; it waits for nothing else, so be quick."""
+        known = job.unique is not None or self._plain.get(job.queue, 0.0) > now
+        return known and not job.replace and job.extras is None
 
     def _remember(self, known: dict[str, tuple[bool | None, float]]) -> None:
         if len(self._known) > MOST_REMEMBERED:
             self._known.clear()
+            self._plain.clear()
         self._known |= known
 
 

@@ -232,3 +232,15 @@ async def test_the_modes_of_queues_are_read_again_after_a_moment() -> None:
     rows["a/b"] = b'{"unique": false, "limit": 3}'
     await asyncio.sleep(1.1)
     assert not await is_keyed("a/b") and await is_keyed("a/c")
+
+
+@in_virtual_time
+async def test_what_needs_a_key_is_refused_in_queues_known_to_give_none() -> None:
+    async def find(paths: Sequence[str]) -> dict[str, bytes]:
+        return {}
+
+    keys = KeyedQueues(find, 1.0)
+    plain = [new_job(1, "a/b")]
+    assert await keys.give_keys(plain) == plain == await keys.give_keys(plain)
+    with pytest.raises(InvalidRequest, match="needs a unique key"):
+        await keys.give_keys([new_job(2, "a/b", replace=True)])
