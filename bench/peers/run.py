@@ -196,7 +196,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller numbers, one round")
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     parser.add_argument("--sides", default="", help="some of them, by name; all unless told")
-    parser.add_argument("--rounds", type=int, help="rounds of the drain (5)")
+    parser.add_argument("--rounds", type=int, help="rounds of drains and latencies (5)")
     parser.add_argument("--jobs", type=int, help="backlog of a drain (100,000)")
     parser.add_argument("--backlog", type=int, help="the long backlog (1,000,000)")
     parser.add_argument("--samples", type=int, help="samples of a latency in each round (100)")

@@ -23,7 +23,6 @@ from fairway.store import NewJob
 PREFIX = "payload="
 NODE_SECONDS, CLIENT_SECONDS = 1.0, 3.0
 MOST_REMEMBERED = 10_000
-FORGOTTEN = (None, 0.0)
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -95,16 +94,18 @@ class KeyedQueues:
         if len(jobs) == 1 and self._is_plain(jobs[0], now):
             return jobs
         paths = paths_to_ask(jobs)
-        fresh = {path: known[0] for path in paths if (known := self._known.get(path)) and known[1] > now}
-        missing = sorted(paths - fresh.keys())
+        known = {path: found for path in paths if (found := self._known.get(path)) and found[1] > now}
+        missing = sorted(paths - known.keys())
         if missing:
             rows = await self._find(missing)
-            fresh |= {path: _own_mode(rows.get(path)) for path in missing}
-            self._remember({path: (fresh[path], now + self._seconds) for path in missing})
+            read = {path: (_own_mode(rows.get(path)), now + self._seconds) for path in missing}
+            self._remember(read)
+            known |= read
+        modes = {path: mode for path, (mode, _) in known.items()}
         for queue in _without_keys(jobs):
-            if not _inherited(queue, fresh):
-                self._plain[queue] = min(self._known.get(path, FORGOTTEN)[1] for path in _up(queue))
-        return with_keys(jobs, lambda queue: _inherited(queue, fresh))
+            if not _inherited(queue, modes):
+                self._plain[queue] = min(known[path][1] for path in _up(queue))
+        return with_keys(jobs, lambda queue: _inherited(queue, modes))
 
     def _is_plain(self, job: NewJob, now: float) -> bool:
         """Say whether one job surely gets no key and needs none; it waits for nothing else, so be quick."""

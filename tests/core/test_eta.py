@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from fairway.core import events as happened
-from fairway.core.eta import ENOUGH, Eta, eta, expect
+from fairway.core.eta import ENOUGH, MARGIN, Eta, eta, expect
 
 from .stage import COMMAND, Stage
 
@@ -133,6 +133,19 @@ def test_rivals_share_the_slots_as_long_as_they_have_work() -> None:
     found = expect(stage.core.world, stage.arrivals[153], stage.now)
     assert found is not None
     assert found.seconds == pytest.approx(4.0, rel=0.05)
+
+
+def test_a_long_wait_is_told_with_room_for_what_nobody_saw_coming() -> None:
+    stage = busy(taught(slots=2), *range(2000, 2400))
+    room = {}
+    for job in (2000, 2399):
+        found, said = expect(stage.core.world, stage.arrivals[job], stage.now), told(stage, job)
+        assert found is not None and said is not None
+        learnt = stage.core.world.forecasts.bounds(found.seconds, found.grain, stage.now.mono)
+        assert learnt is not None
+        room[job] = (said.p90[1] - stage.now.wall) / 1e6 / learnt[3]
+    assert room[2000] == pytest.approx(1.0, abs=0.02)
+    assert 1.3 < room[2399] < 1 + MARGIN
 
 
 def test_a_job_that_is_not_due_counts_from_its_time() -> None:

@@ -62,6 +62,7 @@ class Port:
             [Welcome(1, term, "node", beat_seconds, 0.5, [], lease_seconds, heard=self.answers)]
         )
         self._news = asyncio.Event()
+        self.straight: asyncio.Future[Callable[[list[ToWorker]], None]] = asyncio.Future()
 
     async def receive(self, message: FromWorker) -> None:
         """Remember what the worker said."""
@@ -76,7 +77,8 @@ class Port:
             yield messages
 
     def give_straight(self, give: Callable[[list[ToWorker]], None]) -> None:
-        """All that it hears comes from the queue."""
+        """What the worker hears comes from the queue, but for what the test gives it by this call."""
+        self.straight.set_result(give)
 
     def closed(self) -> None:
         """The worker hung up."""
@@ -162,6 +164,16 @@ async def test_it_runs_what_it_is_told_and_says_so_once(agent: Agent, node: Node
     await port.until(lambda: len(port.results()) >= 3 and port.of(Logs))
     assert {(result.job, result.kind) for result in port.results()} == {(1, "ok"), (2, "ok"), (3, "ok")}
     assert port.of(Logs)[0].pieces[0].text == "hi\n"
+
+
+async def test_it_takes_what_a_node_in_its_own_process_gives_it_by_a_call(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    begin = Begin(1, [call(1, "add", 2, 3)])
+    give = await asyncio.wait_for(port.straight, PATIENCE_SECONDS)
+    give([begin])
+    port.say(begin)  # heard before
+    await port.until(lambda: port.results())
+    assert [(result.job, result.kind) for result in port.results()] == [(1, "ok")]
 
 
 async def test_it_beats_and_names_what_it_holds_even_if_a_job_holds_the_gil(agent: Agent, node: Node) -> None:

@@ -3,8 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from fairway.clock import wall
+from fairway.store import Submission
+from fairway.stores.postgres import bell as postgres_bell
 from fairway.stores.postgres.bell import Bell
+
+from .stage import HeldStore, Shell, new_job
+from .virtual_time import in_virtual_time, until
+
+
+class Rung(HeldStore):
+    """A store whose bell only the test rings."""
+
+    answer: Callable[[], None] | None = None
+
+    async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
+        self.answer = answer
+        await asyncio.sleep(3600)
+        return False
+
+
+@in_virtual_time
+async def test_a_leader_is_called_as_it_rings_and_looks_who_came(tmp_path: Path) -> None:
+    store = Rung()
+    async with Shell(tmp_path, store):
+        await until(lambda: store.answer is not None)
+        await asyncio.sleep(10)  # what it looks at by itself as it begins is over
+        await store.submit([Submission([new_job(1)])], wall())
+        await asyncio.sleep(10)
+        assert store.tables.arrivals
+        assert store.answer is not None
+        store.answer()
+        await until(lambda: not store.tables.arrivals)
 
 
 async def test_a_ring_wakes_who_waits() -> None:
@@ -43,3 +78,17 @@ async def test_whoever_is_called_looks_by_itself_all_the_same() -> None:
     bell = Bell("fairway")
     await bell.wait(0)
     assert await asyncio.wait_for(bell.wait(60, lambda: None), 10)
+
+
+async def test_who_waits_for_rings_that_will_not_come_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rung at hundreds of times a second the leader looks by itself, and nobody rings any more."""
+    monkeypatch.setattr(postgres_bell, "DEAF_SECONDS", 60.0)
+    bell = Bell("fairway")
+    bell.judge()
+    await bell.wait(0)
+    waiting = asyncio.create_task(bell.wait(60, lambda: None))
+    await asyncio.sleep(0.01)
+    for _ in range(10_000):
+        bell.ring()
+    assert not bell.judge()
+    assert await asyncio.wait_for(waiting, 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,20 +51,25 @@ async def test_others_wait_for_the_worker_to_ask() -> None:
     assert frames == [BEGIN]
 
 
-async def test_a_port_that_closes_gives_nothing_by_a_call() -> None:
+@pytest.mark.parametrize("end", [Port.close, Port.closed])
+async def test_a_port_that_closes_gives_nothing_by_a_call(end: Callable[[Port], None]) -> None:
     port, given = open_port(), list[Any]()
     port.give_straight(given.extend)
-    port.closed()
+    end(port)
     port.send(BEGIN)
     assert given == []
 
 
-async def test_a_begin_that_could_not_be_given_stays_in_the_queue(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_worker_that_cannot_take_a_begin_loses_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its next hello names what it holds, and it is sent the rest again."""
+
     def fail(messages: list[Any]) -> None:
         raise RuntimeError("no room")
 
     port = open_port()
     port.give_straight(fail)
     port.send(BEGIN)
-    assert await queued(port) == [BEGIN]
+    assert [frames async for frames in port.next_frames()] == []
     assert "could not take what begins" in caplog.text

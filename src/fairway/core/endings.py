@@ -22,12 +22,36 @@ from fairway.core.world import Live, World
 FAILURES = frozenset({Trigger.FAIL, Trigger.RETRY, Trigger.LOSE, Trigger.CRASH_OUT, Trigger.LOSE_TRACK})
 
 
+class Ran:
+    """How long what went well ran, by task and queue: a report is learnt from as a whole.
+
+    Else the last row of a bundle, maybe a few jobs with a hiccup, would say how long all of them take.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, tuple[float, int]] = {}
+        self._queues: dict[str, tuple[float, int]] = {}
+
+    def add(self, live: Live, count: int, seconds: float) -> None:
+        """So many attempts like this one ran for *seconds* altogether."""
+        for runs, name in ((self._tasks, live.shape.task), (self._queues, live.queue.path)):
+            before = runs.get(name, (0.0, 0))
+            runs[name] = before[0] + seconds, before[1] + count
+
+    def teach(self, world: World) -> None:
+        """Let the world learn it."""
+        for estimates, runs in ((world.estimates, self._tasks), (world.queue_estimates, self._queues)):
+            for name, (seconds, count) in runs.items():
+                if name:
+                    estimates.add(name, seconds, count)
+
+
 def report(world: World, incarnation: str, results: Sequence[Result], luck: float, now: Moment) -> None:
     """Take a worker's word on attempts that ended. Those in a row that went well alike are one record."""
     done, all_live = world.acks(incarnation).done, world.live
     row: list[Live] = []
     value, seconds = b"", 0.0
-    ran: dict[str, tuple[int, float]] = {}  # by task: what is learnt at once from all that went well
+    ran = Ran()
     for result in results:
         job, attempt, kind, body, took, retry_after = result
         live = all_live.get(job)
@@ -52,8 +76,7 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
         seconds += took
     if row:
         _succeed(world, row, value, seconds, ran, now)
-    for task, (count, total) in ran.items():
-        world.estimates.add(task, total, count)
+    ran.teach(world)
 
 
 def _are_alike(first: Live, live: Live) -> bool:
@@ -74,16 +97,13 @@ def _succeed(
     row: list[Live],
     value: bytes,
     seconds: float,
-    ran: dict[str, tuple[int, float]],
+    ran: Ran,
     now: Moment,
 ) -> None:
     """Write down that attempts that are all alike ended well; how long they ran is added to *ran*."""
     first = row[0]
     jobs = [live.job for live in row]
-    if task := first.shape.task:
-        count, total = ran.get(task, (0, 0.0))
-        ran[task] = (count + len(row), total + seconds)
-    world.queue_estimates.add(first.queue.path, seconds, len(row))
+    ran.add(first, len(row), seconds)
     worker = first.worker
     size = 0
     for live in row:

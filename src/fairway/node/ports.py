@@ -127,6 +127,7 @@ class Port:
                 self.close()
 
     def give_straight(self, give: Callable[[list[wire.ToWorker]], None]) -> None:
+        """Let what begins be given by this call, if nothing else waits for the worker."""
         self._give = give
 
     def send(self, message: wire.ToWorker) -> None:
@@ -134,10 +135,10 @@ class Port:
         if self._give is not None and self._open and not self._waiting and type(message) is wire.Begin:
             try:
                 self._give([message])
-            except Exception:  # it hears it again from the queue, and ends its connection if that fails too
+            except Exception:  # our own fault: it comes back with a hello, and is sent what it does not hold
                 log.exception("a worker in this process could not take what begins")
-            else:
-                return
+                self.close()
+            return
         if len(self._waiting) >= MOST_WAITING:
             self.close()
             return

@@ -310,16 +310,18 @@ class Agent:
         if not self._memory.is_new(keys):
             assignments = self._without_known(assignments)
             keys = [assignment[:2] for assignment in assignments]
-        self._memory.add(keys)
         if self._closing or self._draining or self._outbox.is_full:
+            self._memory.add(keys)
             self.handed_back(keys)
             return
         for bundle in group(assignments):
+            keys = [assignment[:2] for assignment in bundle]
+            self._memory.add(keys)
             adapter = self._adapters.get(bundle[0].adapter)
             if adapter is None or (bundle[0].kill and not self._lease.claim(bundle[0][:2])):
-                self.handed_back([assignment[:2] for assignment in bundle])
+                self.handed_back(keys)
                 continue
-            self._held.update(dict.fromkeys([assignment[:2] for assignment in bundle], adapter))
+            self._held.update(dict.fromkeys(keys, adapter))
             if bundle[0].once:  # alone: such jobs are never bundled
                 self._once.add(bundle[0][:2])
             self._begin_bundle(adapter, bundle)

@@ -59,7 +59,7 @@ class Bell:
         self._deaf = True
 
     def ring(self) -> None:
-        """Wake whoever waits in this process."""
+        """Call or wake whoever waits in this process."""
         self._rings += 1
         if self._answer is not None:
             self._looked_at = asyncio.get_running_loop().time()
@@ -73,6 +73,8 @@ class Bell:
         seconds, self._judged_at = max(now - self._judged_at, 0.001), now
         rings, self._rings = self._rings, 0
         self.asleep = rings < OFTEN * seconds
+        if not self.asleep:  # nobody rings from now on, and whoever waits does so for as long as if they did
+            self._rung.set()
         return self.asleep
 
     async def wait(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
