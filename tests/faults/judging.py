@@ -165,11 +165,23 @@ def silence_after(runs: list[Run], at: int, before: int) -> int:
     return resumed if length > SECOND // 2 else 0
 
 
-def comebacks(runs: list[Run], outage: Outage) -> list[int]:
-    """Return how long after a worker's outage the jobs it was running started again elsewhere."""
-    caught = {run.job for run in runs if run.worker == outage.worker and run.start < outage.at < run.end}
+def comebacks(runs: list[Run], outage: Outage, outages: Iterable[Outage] = ()) -> list[int]:
+    """Return how long after a worker's outage the jobs it was running started again elsewhere.
+
+    A job that others of its queue may overtake can be held up by their losses as well: they count against the
+    queue's limit until their own leases are over. So it is the last such outage that it is counted from.
+    """
+    lost = {run.job for run in runs if _caught(run, outage)}
+    later = [(other.at, run.queue) for other in outages if other.at > outage.at
+             for run in runs if _caught(run, other)]  # fmt: skip
     first: dict[str, int] = {}
     for run in runs:
-        if run.job in caught and run.start > outage.at and run.worker != outage.worker:
-            first.setdefault(run.job, run.start - outage.at)
+        if run.job in lost and run.start > outage.at and run.worker != outage.worker:
+            held_up = [at for at, queue in later if queue == run.queue and at < run.start]
+            first.setdefault(run.job, run.start - max([outage.at, *held_up]))
     return list(first.values())
+
+
+def _caught(run: Run, outage: Outage) -> bool:
+    """Say whether an outage met the code of an attempt."""
+    return run.worker == outage.worker and run.start < outage.at < run.end

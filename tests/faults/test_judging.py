@@ -85,3 +85,16 @@ def test_the_silence_after_a_fault_and_the_comeback_are_measured() -> None:
     assert silence_after(runs, 30 * SECOND + 1, 31 * SECOND + 2) == SECOND - 1
     assert silence_after(seconds, 10, 100) == 0
     assert comebacks(runs, Outage("w1", 9 * SECOND)) == [16 * SECOND]
+
+
+def test_a_comeback_that_was_held_up_by_another_loss_of_its_queue_counts_from_that_one() -> None:
+    seconds = [
+        run("a", 8, NEVER),
+        run("b", 20, NEVER, worker="w2"),
+        replace(run("c", 21, NEVER, worker="w3"), queue="another"),
+        run("a", 31, 32, attempt=2, worker="w4"),
+    ]
+    runs = [replace(each, start=each.start * SECOND) for each in seconds]
+    first, second, third = (Outage(f"w{n}", at * SECOND) for n, at in ((1, 9), (2, 22), (3, 23)))
+    assert comebacks(runs, first, [first, third]) == [22 * SECOND]
+    assert comebacks(runs, first, [first, second, third]) == [9 * SECOND]

@@ -97,7 +97,7 @@ def measure(report: Report, outages: list[Outage]) -> None:
     for fault, end in zip(report.faults, ends, strict=True):
         report.silences.append(silence_after(report.runs, fault.at, end) / SECOND)
     for outage in outages:
-        report.comebacks += [wait / SECOND for wait in comebacks(report.runs, outage)]
+        report.comebacks += [wait / SECOND for wait in comebacks(report.runs, outage, outages)]
 
 
 def set_limits(cluster: Cluster) -> None:
