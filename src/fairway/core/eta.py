@@ -42,7 +42,7 @@ MISSES = 0.035  # the part of low, and of high bounds that may fail: below 5 %, 
 STEP = 0.01  # by how much more, or less, of the ratios the next bounds leave out
 #: What is told of a long wait is later, by up to two fifths, than what was learnt: when a worker leaves, a
 #: limit is lowered or somebody with more weight comes, all who wait are late together, before anything could
-#: be learnt of it. (In five runs of 2,000 jobs under changing load the bounds held for 86 to 96 %; so they
+#: be learnt of it. (In four runs of 2,000 jobs under changing load the bounds held for 86 to 95 %; so they
 #: would have held for 89 to 99 %.) A wait of a few jobs is over before that, and its bounds are wide enough:
 #: a long one is many more than FAR jobs long. Only what is told has this margin, not what is learnt from.
 MARGIN, FAR = 0.4, 30
