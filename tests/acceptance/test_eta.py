@@ -74,7 +74,7 @@ def test_nine_tenths_start_within_the_bounds(tmp_path: Path, jobs: int, least: f
     print("\n" + report)
     assert nine >= least, report
     assert 0.2 <= half <= 0.95, report
-    assert ratio < 6, report
+    assert ratio < 8, report  # 2 to 5 is usual; bounds that hold because they say nothing are none
 
 
 class Load:
