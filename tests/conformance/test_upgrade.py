@@ -19,6 +19,7 @@ COLUMNS = (
     " crashes, losses, generation, incarnation, worker, started_at, rules, unique_key, outcome, payload"
 )
 UNDO = """
+ALTER TABLE fairway.beat DROP COLUMN channel;
 DROP TABLE fairway.note;
 DROP TABLE fairway.cause;
 ALTER TABLE fairway.ended DROP COLUMN cause;

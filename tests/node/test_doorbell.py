@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairway.clock import wall
-from fairway.store import Submission
+from fairway.store import Submission, Taken
 from fairway.stores.postgres import bell as postgres_bell
 from fairway.stores.postgres.bell import Bell
 
@@ -21,6 +21,14 @@ class Rung(HeldStore):
     """A store whose bell only the test rings."""
 
     answer: Callable[[], None] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[bool] = []
+
+    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+        self.told.append(told)
+        return await super().take_arrivals(after, most, told=told)
 
     async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         self.answer = answer
@@ -40,6 +48,21 @@ async def test_a_leader_is_called_as_it_rings_and_looks_who_came(tmp_path: Path)
         assert store.answer is not None
         store.answer()
         await until(lambda: not store.tables.arrivals)
+
+
+@in_virtual_time
+async def test_while_the_backlog_is_loaded_a_leader_reads_whatever_it_is_told(tmp_path: Path) -> None:
+    """A job it was told of may be in a page that it read before, without the limit that came with another."""
+    store = Rung()
+    await store.submit([Submission([new_job(1)])], wall())
+    async with Shell(tmp_path, store):
+        await until(lambda: store.answer is not None)
+        await asyncio.sleep(10)
+        assert not store.told[0]
+        assert store.answer is not None
+        store.answer()
+        await asyncio.sleep(10)
+        assert store.told[-1]
 
 
 async def test_a_ring_wakes_who_waits() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from fairway.core.model import DEFAULT_RULES
 from fairway.core.plan import Batch, Begun, News
 from fairway.store import Accepted, NewJob, Receipt, Submission
+from fairway.stores.postgres.words import words_for
 from fairway.stores.rows import job_row
 from fairway.stores.submitting import pack_ids
 from fairway.stores.telling import told
@@ -78,7 +79,10 @@ def submit_one_values(submission: Submission, now: int) -> list[Any]:
     """Return the arguments of `submit_one`."""
     [job], request = submission.jobs, submission.request
     assert request is not None
-    return [*job_row(job), job.concurrency, request.key, request.digest, pack_ids([job.id]), now]
+    row, words = job_row(job), None
+    if job.concurrency is None:  # else there is more to be known of it
+        words = words_for(row)
+    return [*row, job.concurrency, request.key, request.digest, pack_ids([job.id]), now, words]
 
 
 def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:

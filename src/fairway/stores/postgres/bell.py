@@ -5,17 +5,22 @@ already, which saves a twentieth of what an idle cluster takes to begin a job. E
 somebody listens. Through PgBouncer nothing can be heard; then there is only the poll, twice as often. A
 leader that is rung at again and again stops sleeping: it looks by itself many times a second, and nobody
 rings.
+
+Who rings for one plain job says so on a channel of this leader's own (`words.py`). Transactions of users,
+bulk calls and older clients just ring.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Any
 
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.sql import channel_of
+from fairway.stores.postgres.words import Word, word_from
 
 log = logging.getLogger("fairway.postgres")
 
@@ -24,6 +29,8 @@ DEAF_SECONDS = 0.5
 AWAKE_SECONDS = 0.02
 #: Rung at so many times a second, the leader stays awake: then the looks cost less than the rings.
 OFTEN = 200
+#: So many are remembered until the leader takes them in; if there are more, it looks.
+MOST_WORDS = 100
 
 
 class Bell:
@@ -31,6 +38,9 @@ class Bell:
 
     def __init__(self, schema: str) -> None:
         self._channel = channel_of(schema)
+        self.own_channel = f"fairway_{secrets.token_hex(16)}"  # nobody else can guess it
+        self._words: list[Word] = []
+        self._wordless = False  # it rang, and nobody said why
         self._rung = asyncio.Event()
         self._rings = 0
         self._looked_at = self._judged_at = 0.0
@@ -48,6 +58,7 @@ class Bell:
         """Hear what rings on a new connection, as long as that lives."""
         connection.add_termination_listener(self._ears.discard)
         await connection.add_listener(self._channel, self._heard)
+        await connection.add_listener(self.own_channel, self._told)
         self._ears.add(connection)
         self._deaf = False
         self._rung.set()  # what came before we listened
@@ -58,14 +69,24 @@ class Bell:
             log.info("nobody hears the doorbell just now", extra={"why": str(error) or "no answer"})
         self._deaf = True
 
-    def ring(self) -> None:
+    def ring(self, word: Word | None = None) -> None:
         """Call or wake whoever waits in this process."""
         self._rings += 1
+        if word is None or len(self._words) >= MOST_WORDS:
+            self._wordless = True
+        else:
+            self._words.append(word)
         if self._answer is not None:
             self._looked_at = asyncio.get_running_loop().time()
             self._answer()
         else:
             self._rung.set()
+
+    def take_words(self) -> list[Word]:
+        """Return what was said since the last time; nothing if it also rang for other reasons."""
+        words, wordless = self._words, self._wordless
+        self._words, self._wordless = [], False
+        return [] if wordless else words
 
     def judge(self) -> bool:
         """Once a beat: say whether the leader shall sleep, by how often it was rung at."""
@@ -97,10 +118,18 @@ class Bell:
             return False
         self._rung.clear()
         self._looked_at = loop.time()
+        self._wordless = True
         return True
 
     def _heard(self, *_: Any) -> None:
         self.ring()
+
+    def _told(self, connection: Connection, pid: int, channel: str, said: str) -> None:
+        try:
+            word = word_from(said) if said else None
+        except ValueError:  # of another version: what it is about can be read
+            word = None
+        self.ring(word)
 
 
 async def is_direct(connection: Any) -> bool:

@@ -15,7 +15,14 @@ Sql = Mapping[str, str]
 
 
 async def elect(
-    connection: Connection, sql: Sql, seen_term: int, holder: str, name: str, url: str, now: int
+    connection: Connection,
+    sql: Sql,
+    seen_term: int,
+    holder: str,
+    name: str,
+    url: str,
+    now: int,
+    channel: str | None,
 ) -> Leadership | None:
     """Raise the term if nobody else did since it was seen."""
     if seen_term == 0:
@@ -25,7 +32,7 @@ async def elect(
     if not won:
         return None
     await connection.execute(sql["record_election"])
-    await connection.fetch(sql["beat"], seen_term + 1, holder, True)
+    await connection.fetch(sql["beat"], seen_term + 1, holder, True, channel)
     return Leadership(*await connection.fetchrow(sql["find_leadership"]))
 
 

@@ -2,14 +2,13 @@
 
 The leader's commits and its beat have connections of their own, so that no search keeps them waiting; what
 comes by the doorbell is read, and begun, by the connection that heard it. All state is in the database but
-two things: the snapshot behind which the leader looks for new arrivals, and its books.
+two things: what the leader has seen of the arrivals, and its books.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from operator import itemgetter
 from typing import Any
 
 import asyncpg
@@ -49,6 +48,7 @@ from fairway.stores.postgres.bell import Bell, is_direct
 from fairway.stores.postgres.books import Books
 from fairway.stores.postgres.connection import Connections, connect
 from fairway.stores.postgres.inserting import insert_submissions
+from fairway.stores.postgres.intake import Intake
 from fairway.stores.postgres.migrate import migrate
 from fairway.stores.postgres.sql import DEFAULT_SCHEMA, check_schema, queries_of
 from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored_from, taken_from
@@ -60,7 +60,6 @@ SEARCH_SECONDS = 10.0
 COMMON, URGENT = 8, 4  # connections: for anybody, for the leader
 LOOK_SECONDS = 1.0
 SEARCHES = 4  # at once: others want to read, too
-ANEW_SECONDS = 5.0
 EVENT_ROWS = 200
 
 _read_news = msgspec.msgpack.Decoder(list[News]).decode
@@ -81,9 +80,7 @@ class PostgresStore:
         self._books = Books()
         self._bell = Bell(schema)
         self._ear: Connections | None = None  # while we lead, and there is no pooler in between
-        self._cursor: str | None = None
-        self._looked_at = 0.0
-        self._expects_few = True  # as it was the last time
+        self._intake = Intake(self._look, self._bell)
         self._deaf: set[asyncio.Future[None]] = set()  # ears that are being closed
         self._searches = asyncio.Semaphore(SEARCHES)
         self._open = self._direct = False
@@ -247,12 +244,14 @@ class PostgresStore:
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
         async with self._urgent.writing() as connection:
-            return await leading.elect(connection, self._sql, seen_term, holder, name, url, now)
+            return await leading.elect(
+                connection, self._sql, seen_term, holder, name, url, now, self._channel
+            )
 
     async def renew(self, term: int, holder: str, asleep: bool) -> bool:
         # A leader that is rung at all the time does better to stay awake.
         sleeps = self._bell.judge() and asleep
-        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps))
+        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps, self._channel))
 
     async def resign(self, term: int, holder: str) -> None:
         async with self._urgent.writing() as connection:
@@ -346,32 +345,8 @@ class PostgresStore:
                 raise Deposed(f"term {term} of {holder} is over")
             return await schedules.write_schedule(connection, self._sql, change, now, self.schema)
 
-    async def take_arrivals(self, after: int, most: int = 10_000) -> list[Taken]:
-        """Return what the last read could not see; *after* 0 starts anew, with all that is there.
-
-        What was taken is deleted by the commit that follows, so a read that was cut short by *most* is
-        simply made again from the same snapshot.
-        """
-        looked = asyncio.get_running_loop().time()
-        # Now and then all of it is read: after a fail-over numbers of transactions may come a second time.
-        anew = after == 0 or self._cursor is None or looked > self._looked_at + ANEW_SECONDS
-        if anew:
-            rows = await self._look("first_arrivals", most)
-            self._looked_at = looked
-        else:
-            if self._expects_few and most > at_once.FEW**2:
-                few = await self._look("few_arrivals", self._cursor, at_once.FEW + 1)
-                if at_once.are_few(few):
-                    self._cursor = few[0][0] if few else self._cursor
-                    ordered = sorted((row for row in few if row[2] is not None), key=itemgetter(1, 14))
-                    return taken_from(row[1:14] for row in ordered)
-            rows = await self._look("next_arrivals", most, self._cursor)
-        self._expects_few = len(rows) <= at_once.FEW
-        if len(rows) < most:  # else there may be more
-            self._cursor = rows[0][0]
-        elif anew:
-            self._cursor = None
-        return taken_from(row[1:] for row in rows if row[2] is not None)
+    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+        return await self._intake.take(after, most, told)
 
     async def _look(self, name: str, *values: Any) -> list[Row]:
         """Read arrivals by the connection that hears of them; if nothing comes from there, by any other."""
@@ -483,6 +458,11 @@ class PostgresStore:
             closing = asyncio.ensure_future(ear.close())
             self._deaf.add(closing)
             closing.add_done_callback(self._deaf.discard)
+
+    @property
+    def _channel(self) -> str | None:
+        """The channel on which we are told who came; through a pooler nobody hears anything."""
+        return self._bell.own_channel if self._direct else None
 
     async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         return await self._bell.wait(timeout, answer)
