@@ -333,8 +333,10 @@ class Desk(Protocol):
     async def get_schedule(self, name: str) -> ScheduleView:
         """Return a schedule or raise NotFound."""
 
-    async def put_schedule(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleView, bool]:
-        """Make or replace a schedule; say whether it is new."""
+    async def put_schedule(
+        self, name: str, spec: ScheduleSpec, *, dry: bool = False
+    ) -> tuple[ScheduleView, bool]:
+        """Make or replace a schedule, or (*dry*) only say what it would be; say whether it is new."""
 
     async def pause_schedule(self, name: str, paused: bool) -> ScheduleView:
         """Pause a schedule, or let it fire again from now on."""

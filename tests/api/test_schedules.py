@@ -36,6 +36,18 @@ async def test_a_schedule_is_made_shown_and_replaced(api: Api) -> None:
     assert await api("GET", "/v1/schedules") == {"schedules": [replaced]}
 
 
+async def test_a_dry_run_says_what_would_be_and_changes_nothing(api: Api) -> None:
+    shown = await api("PUT", f"{PATH}?dry_run=true", SPEC)
+    assert len(shown["next"]) == 5
+    assert await api("GET", "/v1/schedules") == {"schedules": []}
+    made = await api("PUT", PATH, SPEC, 201)
+    assert made["next"] == shown["next"]
+    shown = await api("PUT", f"{PATH}?dry_run=true", {"every": "10m", "job": {"task": "mail.send"}})
+    assert (shown["every"], shown["created_at"]) == ("10m", made["created_at"])
+    assert await api("GET", PATH) == made
+    await api("PUT", f"{PATH}?dry_run=true", {**SPEC, "zone": "Nowhere"}, 422)
+
+
 async def test_pause_and_resume(api: Api) -> None:
     await api("PUT", PATH, SPEC, 201)
     paused = await api("PATCH", PATH, {"paused": True})

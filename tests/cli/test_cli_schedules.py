@@ -37,14 +37,32 @@ def test_schedules_are_applied_from_yaml_and_json(node: StandIn, tmp_path: Path)
     result = node.run("schedules", "apply", str(file))
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1] == "sweep fires next paused"
-    assert [asked.body for asked in node.asked] == [
+    bodies = [
         {"cron": "0 6 * * *", "job": {"task": "mail.send"}},
         {"every": "10m", "anchor": "2026-01-01T00:00:00Z", "job": {"task": "sweep"}},
     ]
+    asked = [(one.body, one.params) for one in node.asked]
+    checked = [(body, {"dry_run": "true"}) for body in bodies]
+    assert asked == [*checked, *((body, {}) for body in bodies)]
+    node.asked.clear()
+    assert node.run("schedules", "apply", str(file), "--dry-run").stdout == result.stdout
+    assert [(one.body, one.params) for one in node.asked] == checked
     one = tmp_path / "s.json"
     one.write_text(json.dumps({"name": "report", "every": 5, "job": {"task": "t"}}))
     assert node.run("schedules", "apply", str(one)).exit_code == 0
     assert node.asked[-1].body == {"every": 5, "job": {"task": "t"}}
+
+
+def test_if_one_is_refused_none_is_made(node: StandIn, tmp_path: Path) -> None:
+    node.answer("PUT /v1/schedules/report", SCHEDULE)
+    problem = {"code": "invalid", "detail": "there is no zone 'Nowhere'", "status": 422, "field": "zone"}
+    node.answer("PUT /v1/schedules/sweep", problem, status=422)
+    file = tmp_path / "s.yaml"
+    file.write_text(YAML)
+    result = node.run("schedules", "apply", str(file))
+    assert result.exit_code == 2
+    assert "schedule sweep: there is no zone 'Nowhere'" in result.stderr
+    assert all(one.params == {"dry_run": "true"} for one in node.asked)
 
 
 @pytest.mark.parametrize(

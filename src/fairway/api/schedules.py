@@ -14,6 +14,12 @@ from fairway.shapes import Job, Schedule, Schedules
 from fairway.views import job_view, schedule_view
 
 
+class PutQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether to say only what would come of it."""
+
+    dry_run: bool = False
+
+
 class ScheduleChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
     """Pause it, or let it fire again."""
 
@@ -32,8 +38,9 @@ async def show_schedule(call: Call) -> Answer:
 
 async def put_schedule(call: Call) -> Answer:
     """Make or replace a schedule."""
-    schedule, is_new = await call.desk.put_schedule(_name(call), call.body)
-    return answer_json(schedule_view(schedule), 201 if is_new else 200)
+    dry = call.query.dry_run
+    schedule, is_new = await call.desk.put_schedule(_name(call), call.body, dry=dry)
+    return answer_json(schedule_view(schedule), 201 if is_new and not dry else 200)
 
 
 async def patch_schedule(call: Call) -> Answer:
@@ -66,8 +73,9 @@ OPERATIONS = [
         answer=Schedule, errors=(404,),
     ),
     Operation(
-        "PUT", "/v1/schedules/{name}", put_schedule, "Make or replace a schedule; 201 if it is new",
-        answer=Schedule, others=(201,), body=ScheduleSpec, errors=(409,), leader=True,
+        "PUT", "/v1/schedules/{name}", put_schedule,
+        "Make or replace a schedule; 201 if it is new, 200 and nothing changed with `dry_run`",
+        answer=Schedule, others=(201,), query=PutQuery, body=ScheduleSpec, errors=(409,), leader=True,
     ),
     Operation(
         "PATCH", "/v1/schedules/{name}", patch_schedule, "Pause or resume a schedule",

@@ -11,6 +11,7 @@ from fairway.cli.calling import current, part, talks
 from fairway.cli.files import read_document
 from fairway.cli.moments import exact, relative
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
+from fairway.errors import CallerError
 
 
 @click.group()
@@ -21,17 +22,32 @@ def schedules() -> None:
 
 @schedules.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only check them, and show when they would fire.")
 @talks
-def apply(file: Path) -> None:
-    """Make or replace the schedules of a YAML or JSON file; others stay as they are."""
+def apply(file: Path, dry_run: bool) -> None:
+    """Make or replace the schedules of a YAML or JSON file, all or none; others stay as they are."""
     bodies = read_schedules(file)
-    transport = current().transport()
-    answers = [transport.call("PUT", f"/schedules/{part(name)}", body=body) for name, body in bodies]
+    answers = _put(bodies, dry=True)  # one that is refused is to be known before any is made
+    if not dry_run:
+        answers = _put(bodies, dry=False)
     if current().json:
         show_json({"schedules": answers})
         return
     for answer in answers:
         say(clean(f"{answer['name']} fires next {_next(answer)}"))
+
+
+def _put(bodies: list[tuple[str, dict[str, Any]]], *, dry: bool) -> list[dict[str, Any]]:
+    """Make the schedules, or let the leader say what they would be."""
+    transport, params = current().transport(), {"dry_run": "true"} if dry else None
+    answers = []
+    for name, body in bodies:
+        try:
+            answers.append(transport.call("PUT", f"/schedules/{part(name)}", params=params, body=body))
+        except CallerError as error:
+            said = f"schedule {name}: {error.detail}"
+            raise type(error)(said, code=error.code, field=error.field, status=error.status) from None
+    return answers
 
 
 def read_schedules(file: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -466,9 +466,11 @@ class NodeDesk:
     async def get_schedule(self, name: str) -> ScheduleView:
         return _show_schedule(await get_schedule(self.store, name), wall())
 
-    async def put_schedule(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleView, bool]:
+    async def put_schedule(
+        self, name: str, spec: ScheduleSpec, *, dry: bool = False
+    ) -> tuple[ScheduleView, bool]:
         self._check_notified([check_job(spec, wall())])
-        row, is_new = await _ask_leader(self._schedule_book().put(name, spec))
+        row, is_new = await _ask_leader(self._schedule_book().put(name, spec, dry=dry))
         return _show_schedule(row, wall()), is_new
 
     async def pause_schedule(self, name: str, paused: bool) -> ScheduleView:

@@ -53,8 +53,8 @@ class ScheduleBook:
         """Return what the schedules did in this reign, for /metrics."""
         return self._timekeeper.counts.numbers(len(self._timekeeper))
 
-    async def put(self, name: str, spec: ScheduleSpec) -> tuple[ScheduleRow, bool]:
-        """Make or replace a schedule; say whether it is new."""
+    async def put(self, name: str, spec: ScheduleSpec, *, dry: bool = False) -> tuple[ScheduleRow, bool]:
+        """Make or replace a schedule, or (*dry*) only say what it would be; say whether it is new."""
         now = wall()
         read_schedule(name, spec)
         await self._keys.give_keys([check_job(spec, now)])
@@ -63,6 +63,8 @@ class ScheduleBook:
             if found is None and len(self._timekeeper) >= MOST_SCHEDULES:
                 raise Conflict(f"there are {MOST_SCHEDULES} schedules already", code="too_many")
             row = row_of(name, spec, _progress_after(found, spec, now), now, found)
+            if dry:
+                return row, found is None
             if await self._write(name, found, row) is not None:
                 if found is None or _differs(found, row):
                     self._tell([told_changed(name, "put", now)])
