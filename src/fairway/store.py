@@ -448,12 +448,12 @@ class Store(Protocol):
         schedule remembers it. Jobs leave arrivals.
         """
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
         """Return arrivals that nobody has taken in; they are deleted by naming them in `Batch.taken`.
 
         With *after* 0: all there are, for a leader that begins. Then *after* is the last number that was
         returned: what came since, however late its transaction was committed. About *most* jobs: one
-        submission is not torn apart. *told*: if it rang for jobs that were named as it rang, those will do.
+        submission is not torn apart. *by_words*: if all who rang said for which jobs, those will do.
         """
 
     async def live_attempts(self) -> list[LiveAttempt]:

@@ -21,7 +21,7 @@ from tests.acceptance.tenants import (
     begun_in,
     command,
     examples,
-    held_slots,
+    shares,
     submit_all,
 )
 from tests.acceptance.watch import Happened
@@ -193,9 +193,6 @@ def test_seconds_are_shared_whatever_the_jobs_take(stage: Stage, begins: int, wi
     flow_of = dict(zip(ids, flows, strict=True))
     stage.watch.until(begun_in(queue), begins, stage.open(queue))
     events = [event._replace(queue=flow_of.get(event.job, "")) for event in stage.close(queue)]
-    had = dict.fromkeys(weights, 0.0)
-    for held in held_slots(events, begins):
-        had[held.queue] += held.ended - held.begun
-    parts = [had[flow] / sum(had.values()) for flow in weights]
-    print(f"\nseconds of flows by weight 1:1:2, the first one's jobs 10 × longer: {parts}")
-    assert parts == pytest.approx([0.25, 0.25, 0.5], rel=within)
+    got = shares(events, begins, *weights)
+    print(f"\nseconds of flows by weight 1:1:2, the first one's jobs 10 × longer: {got}")
+    assert got.agree([0.25, 0.25, 0.5], within), got

@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairway.core.model import Delivery
+from fairway.core.model import Arrival, Delivery, Shape
 from fairway.store import NewJob, Request, Submission, Taken
-from fairway.stores.postgres import PostgresStore
+from fairway.stores.postgres import PostgresStore, bell, intake
 from fairway.stores.postgres.words import LONGEST, Word, word_from, words_for
 from fairway.stores.rows import job_row
 from tests.conformance.stage import NOW, Stage, new_job
@@ -46,10 +46,10 @@ class Leader:
             await asyncio.sleep(0.01)
         raise TimeoutError("nobody rang")
 
-    async def take(self, told: bool = True, most: int = 10_000) -> list[Taken]:
+    async def take(self, by_words: bool = True, most: int = 10_000) -> list[Taken]:
         """Take in as the engine does; say what was read in `reads`."""
         self.reads.clear()
-        taken = await self.store.take_arrivals(self.after, most, told=told)
+        taken = await self.store.take_arrivals(self.after, most, by_words=by_words)
         if taken:
             await self.stage.commit(taken=list({one.number for one in taken}))
             self.after = taken[-1].number
@@ -61,7 +61,8 @@ class Leader:
 
 
 @pytest.fixture
-async def leader(dsn: str) -> AsyncIterator[Leader]:
+async def leader(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Leader]:
+    monkeypatch.setattr(intake, "ANEW_SECONDS", 3600.0)  # else a slow machine reads more than others
     store, other = PostgresStore(dsn), PostgresStore(dsn)
     await store.open()
     await other.open()
@@ -77,6 +78,12 @@ async def leader(dsn: str) -> AsyncIterator[Leader]:
     await store.close()
 
 
+async def channel_of(leader: Leader) -> str | None:
+    """Return where the database says that the leader listens."""
+    [(channel,)] = await leader.other._common.run("SELECT channel FROM fairway.beat")
+    return None if channel is None else str(channel)
+
+
 def jobs_of(taken: list[Taken]) -> list[int]:
     return [one.job.job for one in taken]
 
@@ -89,7 +96,7 @@ async def test_a_plain_job_is_told_of_and_not_read(leader: Leader) -> None:
     [told] = await leader.take()
     assert leader.reads == []
     await leader.submit(job._replace(id=2))
-    [read] = await leader.take(told=False)
+    [read] = await leader.take(by_words=False)
     assert leader.reads == ["few_arrivals"]
     assert told.job == read.job._replace(job=1)
     assert read.number > told.number
@@ -153,14 +160,64 @@ async def test_a_word_that_comes_twice_counts_once(leader: Leader) -> None:
     assert await leader.take() == []
 
 
+async def test_of_several_equal_words_one_counts(leader: Leader) -> None:
+    """More than a few, which the core looks at together."""
+    for number in range(1, 11):
+        await leader.submit(new_job(number))
+    words = leader.store._bell.take_words()
+    for word in (*words, *words):
+        leader.store._bell.ring(word)
+    assert jobs_of(await leader.take()) == list(range(1, 11))
+    assert leader.reads == []
+
+
 async def test_a_word_of_a_transaction_that_ran_beside_the_last_read_is_new(leader: Leader, dsn: str) -> None:
     """Its number is below the snapshot's end, and it was not seen all the same."""
+    users = [await asyncpg.connect(dsn, timeout=10) for _ in range(3)]
+    try:
+        for user in users:
+            await user.execute("BEGIN; SELECT pg_current_xact_id()")
+        late = await users[1].fetchval("SELECT pg_current_xact_id()::text")
+        await leader.submit(new_job(1), new_job(2))
+        assert jobs_of(await leader.take()) == [1, 2]  # by a read, beside three transactions
+        assert late in str(leader.store._intake._cursor)
+        await leader.submit(new_job(3))
+        [word] = leader.store._bell.take_words()
+        leader.store._bell.ring(word._replace(transaction=int(late)))
+        assert jobs_of(await leader.take()) == [3]
+        assert leader.reads == []
+    finally:
+        for user in users:
+            await user.close(timeout=5)
+
+
+async def test_now_and_then_all_is_read_whatever_was_said(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await leader.submit(new_job(1))
-    [word] = leader.store._bell.take_words()
-    leader.store._intake._cursor = f"{word.transaction}:{word.transaction + 1}:{word.transaction}"
-    leader.store._bell.ring(word)
+    monkeypatch.setattr(intake, "ANEW_SECONDS", 0.0)
     assert jobs_of(await leader.take()) == [1]
-    assert leader.reads == []
+    assert leader.reads == ["first_arrivals"]
+
+
+async def test_more_words_than_are_remembered_are_a_ring(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell, "MOST_WORDS", 2)
+    for number in (1, 2, 3):
+        await leader.submit(new_job(number))
+    assert jobs_of(await leader.take()) == [1, 2, 3]
+    assert leader.reads
+
+
+async def test_who_was_awake_reads_before_it_listens(leader: Leader) -> None:
+    """A job that came then did not ring, and may have brought a limit for what is named now."""
+    leader.store._bell.asleep = False
+    await leader.store.renew(leader.stage.term, "leader", False)
+    await leader.other.submit([Submission([new_job(1, concurrency=1)], Request("key", b"d"))], NOW)
+    await leader.store.renew(leader.stage.term, "leader", True)
+    await leader.submit(new_job(2))
+    assert jobs_of(await leader.take()) == [1, 2]
 
 
 async def test_while_a_read_was_cut_short_words_do_not_count(leader: Leader) -> None:
@@ -183,7 +240,20 @@ async def test_a_new_leader_reads_all_whatever_it_hears(leader: Leader) -> None:
     assert jobs_of(await leader.take()) == [1, 2]
 
 
-@pytest.mark.parametrize("words", ["", "nonsense", "1 2 3", "7 9 [1]", '1 2 ["x"]', "x y []"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "nonsense",
+        "1 2 3",
+        "1 7 9 [1]",
+        '1 1 2 ["x"]',
+        "1 x y []",
+        '1 1 2 [7,"q",null,0,"python","t","5",false,1]',
+        '1 1 2 [7,"q",null,0,"python","t","no JSON",false,1]',
+        '2 999999999 9 [7,"q",null,0,"python","t",null,false,1]',
+    ],
+)
 async def test_whatever_else_is_said_is_a_ring(leader: Leader, dsn: str, words: str) -> None:
     user = await asyncpg.connect(dsn, timeout=10)
     try:
@@ -201,10 +271,20 @@ async def test_whatever_else_is_said_is_a_ring(leader: Leader, dsn: str, words: 
         await user.close(timeout=5)
 
 
-async def test_the_channel_is_drawn_by_each_leader_and_none_is_named_through_a_pooler(leader: Leader) -> None:
-    assert leader.store._bell.own_channel != leader.other._bell.own_channel
-    leader.store._direct = False
-    await leader.store.renew(leader.stage.term, "leader", True)
+async def test_the_channel_is_drawn_at_each_election_and_gone_with_the_leader(leader: Leader) -> None:
+    store, stage = leader.store, leader.stage
+    first = store._bell.own_channel
+    assert await channel_of(leader) == first is not None
+    await store.resign(stage.term, "leader")
+    assert await channel_of(leader) is None
+    await stage.lead()
+    assert await channel_of(leader) == store._bell.own_channel != first
+
+
+async def test_through_a_pooler_no_channel_is_named(leader: Leader) -> None:
+    leader.store._bell.own_channel, leader.store._direct = None, False
+    await leader.stage.lead()
+    assert await channel_of(leader) is None
     await leader.submit(new_job(1))  # who finds no channel rings where everybody does
     assert jobs_of(await leader.take()) == [1]
     assert leader.reads
@@ -214,5 +294,8 @@ def test_words_are_read_as_they_were_said() -> None:
     row = job_row(new_job(7, flow="f", tags=("a",)))
     words = words_for(row)
     assert words is not None
-    assert word_from(f"12 34 {words}") == Word(12, (34, *row[:9], None, None, 0))
+    said = word_from(f"1 12 34 {words}")
+    assert said is not None
+    job = Arrival(7, "acme/emails", "f", 0, Shape("python", "app.send", ("a",)), NOW)
+    assert said == Word(12, Taken(34, job))
     assert words_for(job_row(new_job(7, flow="x" * LONGEST))) is None

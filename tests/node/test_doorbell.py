@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from fairway.clock import wall
-from fairway.store import Submission, Taken
+from fairway.store import Submission, Taken, WaitingPage
 from fairway.stores.postgres import bell as postgres_bell
 from fairway.stores.postgres.bell import Bell
 
@@ -24,11 +24,17 @@ class Rung(HeldStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[bool] = []
+        self.by_words: list[bool] = []
+        self.loaded: list[int] = []  # how often arrivals were taken before each page of the backlog
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
-        self.told.append(told)
-        return await super().take_arrivals(after, most, told=told)
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
+        self.by_words.append(by_words)
+        return await super().take_arrivals(after, most, by_words=by_words)
+
+    async def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
+        async for found in super().waiting_jobs(1):
+            self.loaded.append(len(self.by_words))
+            yield found
 
     async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         self.answer = answer
@@ -54,15 +60,16 @@ async def test_a_leader_is_called_as_it_rings_and_looks_who_came(tmp_path: Path)
 async def test_while_the_backlog_is_loaded_a_leader_reads_whatever_it_is_told(tmp_path: Path) -> None:
     """A job it was told of may be in a page that it read before, without the limit that came with another."""
     store = Rung()
-    await store.submit([Submission([new_job(1)])], wall())
+    await store.submit([Submission([new_job(number) for number in (1, 2, 3)])], wall())
     async with Shell(tmp_path, store):
         await until(lambda: store.answer is not None)
         await asyncio.sleep(10)
-        assert not store.told[0]
+        assert store.loaded == [0, 1, 2]
+        assert store.by_words[:3] == [False] * 3
         assert store.answer is not None
         store.answer()
         await asyncio.sleep(10)
-        assert store.told[-1]
+        assert store.by_words[-1]
 
 
 async def test_a_ring_wakes_who_waits() -> None:

@@ -84,7 +84,7 @@ class TroubledStore(HeldStore):
     async def find_job(self, job: int) -> StoredJob | None:
         return await self._read(super().find_job(job))
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
         return await self._read(super().take_arrivals(after, most))
 
     async def begun_again(self, jobs: Sequence[int]) -> list[Begun]:

@@ -353,8 +353,8 @@ class Engine:
         if not self._rung:
             return []
         self._rung = False
-        # While the backlog is loaded, what was told of may be in a page that was read before: see below.
-        taken = await self._store.take_arrivals(self._arrivals_seen, told=not self.loading)
+        # While the backlog is loaded, a job we were told of may be in a page that was read before: see below.
+        taken = await self._store.take_arrivals(self._arrivals_seen, by_words=not self.loading)
         if taken:
             self._arrivals_seen = taken[-1].number
             self._rung = True  # there may be more

@@ -302,7 +302,7 @@ class MemoryStore:
         self.now = max(self.now, now)
         return writing.write_schedule(self.tables, term, holder, change, now)
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
         return self.read_arrivals(after, most)
 
     async def live_attempts(self) -> list[LiveAttempt]:

@@ -1,4 +1,4 @@
-"""The doorbell: LISTEN, with a poll behind it, so that a lost ring costs a second.
+"""The doorbell: LISTEN, with a poll behind it, so that a lost ring costs a second or, among others, a few.
 
 It is heard on the connection by which the leader then looks who came: the server's process for it is awake
 already, which saves a twentieth of what an idle cluster takes to begin a job. Each look sees to it that
@@ -38,7 +38,7 @@ class Bell:
 
     def __init__(self, schema: str) -> None:
         self._channel = channel_of(schema)
-        self.own_channel = f"fairway_{secrets.token_hex(16)}"  # nobody else can guess it
+        self.own_channel: str | None = None  # of this reign: nobody else can guess it
         self._words: list[Word] = []
         self._wordless = False  # it rang, and nobody said why
         self._rung = asyncio.Event()
@@ -54,11 +54,17 @@ class Bell:
         """Whether somebody listens now."""
         return bool(self._ears)
 
+    def draw_channel(self) -> str:
+        """Draw the name of a channel of our own, for one reign: from now on new connections listen there."""
+        self.own_channel = f"fairway_{secrets.token_hex(16)}"
+        return self.own_channel
+
     async def listen_on(self, connection: Connection) -> None:
         """Hear what rings on a new connection, as long as that lives."""
         connection.add_termination_listener(self._ears.discard)
         await connection.add_listener(self._channel, self._heard)
-        await connection.add_listener(self.own_channel, self._told)
+        if self.own_channel is not None:
+            await connection.add_listener(self.own_channel, self._was_told)
         self._ears.add(connection)
         self._deaf = False
         self._rung.set()  # what came before we listened
@@ -93,7 +99,9 @@ class Bell:
         now = asyncio.get_running_loop().time()
         seconds, self._judged_at = max(now - self._judged_at, 0.001), now
         rings, self._rings = self._rings, 0
-        self.asleep = rings < OFTEN * seconds
+        awake, self.asleep = not self.asleep, rings < OFTEN * seconds
+        # Who came while we were awake did not ring: who is named next may not be the first.
+        self._wordless |= awake
         if not self.asleep:  # nobody rings from now on, and whoever waits does so for as long as if they did
             self._rung.set()
         return self.asleep
@@ -124,12 +132,8 @@ class Bell:
     def _heard(self, *_: Any) -> None:
         self.ring()
 
-    def _told(self, connection: Connection, pid: int, channel: str, said: str) -> None:
-        try:
-            word = word_from(said) if said else None
-        except ValueError:  # of another version: what it is about can be read
-            word = None
-        self.ring(word)
+    def _was_told(self, connection: Connection, pid: int, channel: str, said: str) -> None:
+        self.ring(word_from(said))
 
 
 async def is_direct(connection: Any) -> bool:

@@ -214,7 +214,7 @@ WITH reserved AS (
 )
 SELECT CASE WHEN NOT beat.asleep THEN NULL
             WHEN beat.channel IS NULL THEN pg_notify('fairway_' || split_part('fairway.', '.', 1), '')::text
-            ELSE pg_notify(beat.channel, coalesce(xid::text || ' ' || number || ' ' || $19::text, ''))::text END
+            ELSE pg_notify(beat.channel, coalesce('1 ' || xid || ' ' || number || ' ' || $19::text, ''))::text END
   FROM arrivals
  CROSS JOIN fairway.beat
 
@@ -954,9 +954,16 @@ UPDATE fairway.beat
 RETURNING beat
 
 -- name: resign
-UPDATE fairway.leader
-   SET holder = ''
- WHERE term = $1::bigint AND holder = $2::text
+-- Nobody listens any more: whoever leads next may be of a version that does not say where it does.
+WITH resigned AS (
+  UPDATE fairway.leader
+     SET holder = ''
+   WHERE term = $1::bigint AND holder = $2::text
+  RETURNING 1
+)
+UPDATE fairway.beat
+   SET channel = NULL
+ WHERE EXISTS (SELECT 1 FROM resigned)
 
 -- name: find_leadership
 SELECT term, holder, name, url, elected_at, beat, asleep

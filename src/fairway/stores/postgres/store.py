@@ -243,15 +243,15 @@ class PostgresStore:
 
     # --- leadership ------------------------------------------------------------------------------
     async def elect(self, seen_term: int, holder: str, name: str, url: str, now: int) -> Leadership | None:
+        # Through a pooler nobody hears anything.
+        channel = self._bell.draw_channel() if self._direct else None
         async with self._urgent.writing() as connection:
-            return await leading.elect(
-                connection, self._sql, seen_term, holder, name, url, now, self._channel
-            )
+            return await leading.elect(connection, self._sql, seen_term, holder, name, url, now, channel)
 
     async def renew(self, term: int, holder: str, asleep: bool) -> bool:
         # A leader that is rung at all the time does better to stay awake.
         sleeps = self._bell.judge() and asleep
-        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps, self._channel))
+        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps, self._bell.own_channel))
 
     async def resign(self, term: int, holder: str) -> None:
         async with self._urgent.writing() as connection:
@@ -345,8 +345,8 @@ class PostgresStore:
                 raise Deposed(f"term {term} of {holder} is over")
             return await schedules.write_schedule(connection, self._sql, change, now, self.schema)
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
-        return await self._intake.take(after, most, told)
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
+        return await self._intake.take(after, most, by_words)
 
     async def _look(self, name: str, *values: Any) -> list[Row]:
         """Read arrivals by the connection that hears of them; if nothing comes from there, by any other."""
@@ -458,11 +458,6 @@ class PostgresStore:
             closing = asyncio.ensure_future(ear.close())
             self._deaf.add(closing)
             closing.add_done_callback(self._deaf.discard)
-
-    @property
-    def _channel(self) -> str | None:
-        """The channel on which we are told who came; through a pooler nobody hears anything."""
-        return self._bell.own_channel if self._direct else None
 
     async def wait_for_ring(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         return await self._bell.wait(timeout, answer)

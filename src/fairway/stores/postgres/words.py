@@ -2,8 +2,8 @@
 
 Whoever submits one plain job says all that the leader would read of it. A notification comes after its
 commit, so what it says is as true as a read, and where nobody hears it the next read finds the same. It goes
-to a channel whose name the leader draws and keeps beside its beat: who may not read the scheduler's tables
-can neither listen there nor say anything.
+to a channel whose name is drawn at each election and stands beside the beat: who may not read that can
+neither listen there nor say anything. Who may could mislead the leader, as could anybody who may write.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairway.store import Taken
-from fairway.stores.rows import WAITING, Row, taken_from
+from fairway.stores.rows import WAITING, taken_from
 
-#: A notification takes less than 8,000 bytes, the numbers before the words up to 40 of them.
-LONGEST = 7_900
+#: Comes first, so that a later version may say something else.
+FORMAT = "1"
+#: A notification takes less than 8,000 bytes, in whatever encoding the server has: up to half as many again.
+LONGEST = 5_000
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[int, str, str | None, int, str, str, str | None, bool, int]).decode
 
 
 class Word(NamedTuple):
-    """What was said of one job: the transaction that inserted it, and its arrival."""
+    """What was said of one job: the transaction that inserted it, and its arrival as if it had been read."""
 
     transaction: int
-    arrival: Row
+    taken: Taken
 
 
 def words_for(row: Sequence[Any]) -> str | None:
@@ -36,12 +38,13 @@ def words_for(row: Sequence[Any]) -> str | None:
     return words.decode() if len(words) <= LONGEST else None
 
 
-def word_from(text: str) -> Word:
-    """Read what was said."""
-    transaction, number, words = text.split(" ", 2)
-    return Word(int(transaction), (int(number), *_decode(words), None, None, WAITING))
-
-
-def taken_from_words(words: Sequence[Word]) -> list[Taken]:
-    """Return those that were told of as if they had been read."""
-    return taken_from(word.arrival for word in words)
+def word_from(text: str) -> Word | None:
+    """Read what was said; None if it is nothing that we understand: then there is something to be read."""
+    try:
+        form, transaction, number, words = text.split(" ", 3)
+        if form != FORMAT:
+            return None
+        [taken] = taken_from([(int(number), *_decode(words), None, None, WAITING)])
+        return Word(int(transaction), taken)
+    except (ValueError, TypeError):
+        return None

@@ -201,7 +201,7 @@ class SqliteStore:
     ) -> list[Accepted] | None:
         return await self._write(lambda it: schedules.write_schedule(it, term, holder, change, now))
 
-    async def take_arrivals(self, after: int, most: int = 10_000, *, told: bool = False) -> list[Taken]:
+    async def take_arrivals(self, after: int, most: int = 10_000, *, by_words: bool = False) -> list[Taken]:
         return await self._read(lambda connection: reading.take_arrivals(connection, after, most))
 
     async def live_attempts(self) -> list[LiveAttempt]:
