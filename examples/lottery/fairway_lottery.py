@@ -81,8 +81,8 @@ class Lottery:
         drawn = [job for job in self._drawn(now) if fits is None or fits(job.shape) or job.job == arrival.job]
         return [job.job for job in drawn].index(arrival.job)
 
-    def order(self, now: int, most: int) -> Iterator[int]:
-        return iter([job.job for job in self._drawn(now)[:most]])
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        return iter([job.job for job in self._drawn(now) if fits is None or fits(job.shape)][:most])
 
     def oldest(self) -> int | None:
         return min((one.job.place for one in self._jobs.values()), default=None)

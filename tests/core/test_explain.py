@@ -8,6 +8,7 @@ import pytest
 
 from fairway.core import events as happened
 from fairway.core.explain import explain, limited_by, position, show_seconds
+from fairway.core.foresee import foresee
 from fairway.core.model import Arrival, Held, Shape, TaskInfo
 
 from .stage import COMMAND, Stage, task
@@ -219,6 +220,27 @@ def test_a_position_counts_what_is_due_and_stands_before() -> None:
         job: position(stage.core.world, arrival, stage.now.wall) for job, arrival in stage.arrivals.items()
     }
     assert found == {3: 0, 1: 1, 2: 2, 5: 3, 4: None}
+
+
+@pytest.mark.parametrize("discipline", ["priority", "fifo", "sfq", "deadline"])
+def test_what_nobody_can_run_stands_in_nobodys_way(discipline: str) -> None:
+    """Position, reason and what is next agree, and are what then happens."""
+    stage = Stage()
+    busy(stage)
+    stage.set("q", discipline=discipline)
+    stage.submit(2, shape=GPU)
+    stage.submit(3)
+    stage.submit(4, shape=GPU)
+    stage.submit(5)
+    world, now = stage.core.world, stage.now
+    positions = {job: position(world, stage.arrivals[job], now.wall) for job in (2, 3, 4, 5)}
+    assert positions == {2: 0, 3: 0, 4: 2, 5: 1}
+    said = explain(world, stage.arrivals[3], now.wall)
+    assert said is not None and said.reason == "busy"
+    assert foresee(world.tree, world.tree.queues["q"], 9, now) == [3, 5, 2, 4]
+    for job in (1, 3):
+        stage.finish(job)
+        assert stage.begun() == [{1: 3, 3: 5}[job]]
 
 
 def test_a_position_is_exact_to_a_thousand() -> None:

@@ -30,11 +30,24 @@ some_settings = st.builds(
     priority=st.sampled_from([0, 0, 1]),
     weight=st.sampled_from([1.0, 2.0, 0.5]),
     paused=st.sampled_from([False, False, False, True]),
-    discipline=st.sampled_from([None, "fifo", "sfq"]),
+    discipline=st.sampled_from([None, "fifo", "sfq", "deadline"]),
 )
 jobs = st.lists(
-    st.tuples(st.sampled_from(PATHS), st.sampled_from([None, "ann", "bob"]), st.integers(0, 2)), max_size=40
+    st.tuples(
+        st.sampled_from(PATHS),
+        st.sampled_from([None, "ann", "bob"]),
+        st.integers(0, 2),
+        st.sampled_from([SHAPE, SHAPE, SHAPE, Shape("nobody's")]),
+    ),
+    max_size=40,
 )
+
+
+class Somebody(Everybody):
+    """A kind of worker that cannot run everything."""
+
+    def fits(self, shape: Shape) -> bool:
+        return shape == SHAPE
 
 
 def begin_all(tree: Tree, kind: Everybody) -> list[int]:
@@ -52,14 +65,14 @@ def begin_all(tree: Tree, kind: Everybody) -> list[int]:
 )
 @drawn(300)
 def test_what_is_foreseen_is_what_begins(
-    tree: dict[str, QueueSettings], drawn: list[tuple[str, str | None, int]], before: int
+    tree: dict[str, QueueSettings], drawn: list[tuple[str, str | None, int, Shape]], before: int
 ) -> None:
-    real, kind = Tree(), Everybody()
+    real, kind = Tree(), Somebody()
     real.welcome(kind)
     for path, wanted in tree.items():
         real.set(real.grow(path), wanted, 0)
-    for number, (path, flow, priority) in enumerate(drawn):
-        real.put(Arrival(number, path, flow, priority, SHAPE, number - 100), 0)
+    for number, (path, flow, priority, shape) in enumerate(drawn):
+        real.put(Arrival(number, path, flow, priority, shape, number - 100), 0)
     for _ in range(before):  # some have run for a while
         real.mono += 0.3
         if (found := real.choose(kind, 0)) is not None:

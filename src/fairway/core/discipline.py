@@ -104,8 +104,8 @@ class Discipline(Protocol):
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         """Count the due jobs that would be served before this one, of the shapes that fit if told so."""
 
-    def order(self, now: int, most: int) -> Iterator[int]:
-        """Yield up to *most* due jobs in the order in which they would begin."""
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        """Yield up to *most* due jobs, of the shapes that fit if told so, as they would begin."""
 
     def oldest(self) -> int | None:
         """Return the least place of a waiting job."""

@@ -225,7 +225,7 @@ def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) ->
     each = _mean_work(world, queue, job.shape.task)
     if not fitting or each is None:
         return None
-    ahead = queue.own.ahead(job, now.wall) if ahead is None else ahead
+    ahead = queue.ahead_of(job, now.wall) if ahead is None else ahead
     rated = _rate_wait(queue, ahead, now.mono)
     if not rated and ahead < _free_slots(fitting) and not any(node.full for node in queue.path_up()):
         return Expectation(0.0, GRAIN, "a slot is free")

@@ -52,7 +52,7 @@ def position(world: World, job: Arrival, now: int) -> int | None:
     queue = world.tree.find(job.queue)
     if queue is None or job.place > now or job.job in world.live or job.blocked:
         return None
-    return min(queue.own.ahead(job, now), MOST_AHEAD)
+    return min(queue.ahead_of(job, now), MOST_AHEAD)
 
 
 def limited_by(queue: Queue, mono: float) -> str | None:

@@ -92,12 +92,11 @@ class _Line(_Ghost):
 
     def __init__(self, queue: Queue, walk: _Walk) -> None:
         super().__init__(queue.line, walk)
-        self._jobs = queue.own.order(walk.wall, walk.most)
+        self._jobs = queue.own.order(walk.wall, walk.most, queue.runs if walk.strict else None)
         self._seen: list[int] = []
-        self._barred = walk.strict and not queue.takers
 
     def is_empty(self) -> bool:
-        if not self._seen and not self._barred:
+        if not self._seen:
             self._seen += islice(self._jobs, 1)
         return not self._seen
 

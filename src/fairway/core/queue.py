@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
-from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, QueueSettings, Rules, Shape
+from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, Arrival, QueueSettings, Rules, Shape
 from fairway.core.rates import Bucket
 from fairway.core.ring import Ring
 
@@ -63,6 +63,16 @@ class Queue(Member):
         yield self
         for child in self.children.values():
             yield from child.subtree()
+
+    def runs(self, shape: Shape) -> bool:
+        """Whether a worker that is there could run such a job of its own."""
+        return any(taker.fits(shape) for taker in self.takers)
+
+    def ahead_of(self, job: Arrival, now: int) -> int:
+        """Count the due jobs of its own that begin before this one: those are passed over that nobody can."""
+        if not self.takers:  # nobody can begin anything: they stand as they came
+            return self.own.ahead(job, now)
+        return self.own.ahead(job, now, lambda shape: shape == job.shape or self.runs(shape))
 
     @property
     def full(self) -> bool:

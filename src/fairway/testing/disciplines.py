@@ -56,6 +56,12 @@ class DisciplineSuite:
             order = list(discipline.order(NOW, 1000))
             assert list(discipline.order(NOW, 3)) == order[:3]
             assert [discipline.ahead(jobs[job], NOW) for job in order] == list(range(len(order)))
+            for shape in SHAPES:
+                alone = list(discipline.order(NOW, 1000, shape.__eq__))
+                assert sorted(alone) == sorted(job for job in order if jobs[job].shape == shape)
+                assert list(discipline.order(NOW, 3, shape.__eq__)) == alone[:3]
+                ahead = [discipline.ahead(jobs[job], NOW, shape.__eq__) for job in alone]
+                assert ahead == list(range(len(alone)))
             assert serve(discipline) == order
 
     def test_what_is_removed_is_gone_and_nothing_else(self) -> None:

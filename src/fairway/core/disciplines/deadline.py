@@ -128,16 +128,16 @@ class Deadline:
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         self._pass_time(now)
-        lines = [line for (shape, _), line in self._due.items() if fits is None or fits(shape)]
+        lines = self._fitting(fits)
         deadline = deadline_of(self._jobs.get(arrival.job, arrival))
         if deadline is not None:
             return sum(line.count_before(deadline, arrival.job) for line in lines)
         return sum(map(len, lines)) + self._rest.ahead(arrival, now, fits)
 
-    def order(self, now: int, most: int) -> Iterator[int]:
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         self._pass_time(now)
-        first = (job for _, job in merge(*self._due.values()))
-        return islice(chain(first, self._rest.order(now, most)), most)
+        first = (job for _, job in merge(*self._fitting(fits)))
+        return islice(chain(first, self._rest.order(now, most, fits)), most)
 
     def oldest(self) -> int | None:
         own = self._places.first_place() if self._places else None
@@ -151,6 +151,10 @@ class Deadline:
         jobs, self._jobs = self._jobs, {}
         self._places, self._later, self._due = Line(), Line(), {}
         return chain(jobs.values(), self._rest.drain())
+
+    def _fitting(self, fits: Callable[[Shape], bool] | None) -> list[Line]:
+        """Return the lines of due jobs whose shapes fit."""
+        return [line for (shape, _), line in self._due.items() if fits is None or fits(shape)]
 
     def _has(self, arrival: Arrival) -> bool:
         found = self._jobs.get(arrival.job)

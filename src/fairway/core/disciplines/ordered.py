@@ -181,8 +181,9 @@ class Ordered:
                 total += line.count_before(arrival.place, arrival.job)
         return total
 
-    def order(self, now: int, most: int) -> Iterator[int]:
-        ranked = merge(*(self._due(key, line, now) for key, line in self._lines.items()))
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        lines = (item for item in self._lines.items() if fits is None or fits(item[0][0]))
+        ranked = merge(*(self._due(key, line, now) for key, line in lines))
         for _, (_, _, job) in zip(range(most), ranked, strict=False):
             yield job
 

@@ -275,8 +275,8 @@ class Sfq:
         numbered = zip(range(1000), jobs, strict=False)
         return next((number for number, job in numbered if job == arrival.job), 1000)
 
-    def order(self, now: int, most: int) -> Iterator[int]:
-        return self._foreseen(now, most, None)
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        return self._foreseen(now, most, fits)
 
     def _foreseen(self, now: int, most: int, fits: Callable[[Shape], bool] | None) -> Iterator[int]:
         """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
