@@ -248,6 +248,25 @@ def test_what_failed_is_found_by_a_query_and_tried_again(fairway: Shell) -> None
     assert fairway("jobs", "retry", fairway.submit("--delay", "1h", "--", "true")).returncode == 1
 
 
+def test_what_waits_for_others_is_found_by_a_query_moved_and_cancelled(fairway: Shell) -> None:
+    first = fairway.submit("--queue", "chain", "--delay", "1h", "--", "true")
+    second = fairway.submit("--queue", "chain", "--after", first, "--", "true")
+    every = ("--all-matching", "--yes")
+    worker = fairway.json("workers", "list")["workers"][0]["name"]
+    assert fairway.out("jobs", "relocate", "queue:chain", "--to", worker, *every) == "2 jobs relocated\n"
+    assert fairway.out("jobs", "move", "queue:chain", "--queue", "chained", *every) == "2 jobs moved\n"
+    shown = fairway.json("jobs", "show", second)
+    assert (shown["state"], shown["queue"], shown["pinned_to"]) == ("blocked", "chained", worker)
+    assert fairway("jobs", "prefer", second).returncode == fairway("jobs", "requeue", second).returncode == 1
+    assert fairway("jobs", "relocate", second, "--away").returncode == 1
+    assert fairway.out("jobs", "kill", "queue:chained state:blocked", *every) == "1 job killed\n"
+    last = first
+    for _ in range(3):
+        last = fairway.submit("--queue", "chained", "--after", last, "--", "true")
+    assert fairway.out("jobs", "cancel", "queue:chained", *every) == "4 jobs cancelled\n"
+    assert fairway.json("jobs", "show", last)["state"] in ("cancelled", "failed")  # with that before it
+
+
 def test_a_log_can_be_read_later_and_shows_escapes(fairway: Shell) -> None:
     job = fairway.submit("--", "printf", "\\033[31mred\\n")
     fairway.out("jobs", "wait", job)

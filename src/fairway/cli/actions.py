@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: So many jobs are named in the answer; the others are only counted.
 MOST_NAMED = 10_000
+#: The states of all jobs that have not ended.
+UNENDED = "blocked,scheduled,queued,running"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,7 +72,7 @@ def moving(changes: Mapping[str, Any]) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("PATCH", f"/jobs/{part(job)}", body=dict(changes))
 
-    return Action("move", "moved", "scheduled,queued", call, arguments={"changes": dict(changes)})
+    return Action("move", "moved", "blocked,scheduled,queued", call, arguments={"changes": dict(changes)})
 
 
 def relocating(to: str | None) -> Action:
@@ -80,7 +82,9 @@ def relocating(to: str | None) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("POST", f"/jobs/{part(job)}/relocate", body=body)
 
-    return Action("relocate", "relocated", "scheduled,queued,running", call, arguments=body)
+    # A blocked job has run nowhere that it could be sent away from.
+    states = "scheduled,queued,running" if to is None else UNENDED
+    return Action("relocate", "relocated", states, call, arguments=body)
 
 
 def retrying(canary: str | None, needed: float | None, timeout: float | None) -> Action:
@@ -101,10 +105,11 @@ def _requeue(transport: Transport, job: str) -> Any:
     return transport.call("POST", f"/jobs/{part(job)}/requeue", body={})
 
 
+# A blocked job stands in no line yet: it has neither front nor end.
 PREFERRING = Action("prefer", "put in front", "scheduled,queued", _prefer)
 REQUEUEING = Action("requeue", "put at the end", "queued,running", _requeue)
-CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
-KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
+CANCELLING = Action("cancel", "cancelled", UNENDED, _cancel, "asked to stop")
+KILLING = Action("kill", "killed", UNENDED, _kill, "being killed")
 RETRYING = Action(
     "retry", "queued again", "failed,cancelled,unknown,succeeded", _retry, usual_states="failed,unknown"
 )
