@@ -330,6 +330,19 @@ def test_who_waits_is_told_why_and_how_to_stop_it(fairway: Shell, line: list[str
     fairway.out("jobs", "cancel", job)
 
 
+def test_who_waits_is_told_what_failed(fairway: Shell) -> None:
+    waiting = Running(
+        "submit", "--wait", "--", "sh", "-c", "exit 3", together=True, environment=fairway.environment
+    )
+    job = waiting.line(r"^job (\S+)")[1]
+    waiting.line(r"^try \d of 10 failed: ExitCode: .*exited with 3")
+    waiting.stop()
+    again = Running("jobs", "wait", job, together=True, environment=fairway.environment)
+    again.line(r"^try \d of 10 failed: ")
+    again.stop()
+    fairway.out("jobs", "cancel", job)
+
+
 def test_a_file_of_work_runs_and_keeps_its_secrets(fairway: Shell, tmp_path: Path) -> None:
     file = tmp_path / "work.yaml"
     script = "echo got $(cat) ${#DB_PASSWORD}"
