@@ -248,6 +248,13 @@ def test_what_failed_is_found_by_a_query_and_tried_again(fairway: Shell) -> None
     assert fairway("jobs", "retry", fairway.submit("--delay", "1h", "--", "true")).returncode == 1
 
 
+@pytest.mark.parametrize(("verb", "word"), [("cancel", "cancelled"), ("delete", "deleted")])
+def test_a_job_that_is_not_there_is_named(fairway: Shell, verb: str, word: str) -> None:
+    done = fairway("jobs", verb, "0000000000001")
+    assert (done.returncode, done.stdout) == (1, f"0 jobs {word}\n")
+    assert "there is no job 0000000000001" in done.stderr
+
+
 def test_what_waits_for_others_is_found_by_a_query_moved_and_cancelled(fairway: Shell) -> None:
     first = fairway.submit("--queue", "chain", "--delay", "1h", "--", "true")
     second = fairway.submit("--queue", "chain", "--after", first, "--", "true")

@@ -164,6 +164,19 @@ def sweep_query(action: Action, query: str, *, detach: bool) -> int:
     return code
 
 
+def delete_named(jobs: Sequence[str], *, detach: bool) -> int:
+    """Delete jobs by their ids, naming those that are not there: to a query they are just not found."""
+    query = f"id:{','.join(jobs)}"
+    found = current().transport().call("GET", "/jobs", params={"q": query, "limit": len(jobs)})["jobs"]
+    known = {find_id(job["id"]) for job in found}
+    missing = [
+        Refusal(job, "no_such_job", f"there is no job {job}") for job in jobs if find_id(job) not in known
+    ]
+    _tell_refusals(DELETING, missing, len(missing))
+    code = sweep_query(DELETING, query, detach=detach)
+    return code or (1 if missing else 0)
+
+
 def _told(action: Action, operation: Operation) -> tuple[str, int]:
     if operation["state"] in UNDER_WAY:
         return operation["id"], 0
