@@ -267,14 +267,16 @@ def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": 312})
     result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="n\n")
     assert result.exit_code == 1
-    assert "retry 312 jobs that match queue:acme/* state:failed" in result.stderr
+    assert result.stderr.startswith("retry 312 failed or unknown jobs that match queue:acme/*? ")
     assert [asked.method for asked in node.asked] == ["GET"]
 
 
 def test_one_job_is_asked_about_as_one(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     result = node.run("jobs", "cancel", "--all-matching", "queue:acme", input="n\n")
-    assert result.stderr.startswith("cancel 1 job that matches queue:acme ")
+    assert result.stderr.startswith("cancel 1 job that matches queue:acme? ")
+    result = node.run("jobs", "retry", "--all-matching", "state:failed", input="n\n")
+    assert result.stderr.startswith("retry 1 job that matches state:failed? ")
 
 
 def test_nothing_to_do_is_said_in_the_words_of_the_query(node: StandIn) -> None:

@@ -139,13 +139,14 @@ def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int
     states = action.states if "state:" in asked else action.usual_states or action.states
     query = f"{asked} state:{states}"
     count = count_matching(current().transport(), query)
+    named = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
     if count == 0:
-        states = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
-        remark(clean(f"nothing to {action.verb}: no {states} job matches {asked}"))
+        remark(clean(f"nothing to {action.verb}: no {named} job matches {asked}"))
         return 0
-    some = "many jobs" if count is None else count_of(count, "job")
+    noun = "job" if states == action.states else f"{named} job"  # fewer than it could be done to
+    some = f"many {noun}s" if count is None else count_of(count, noun)
     match = "matches" if count == 1 else "match"
-    if not yes and not ask(f"{action.verb} {some} that {match} {clean(query)}?"):
+    if not yes and not ask(f"{action.verb} {some} that {match} {clean(asked)}?"):
         remark("nothing was changed")
         return 1
     return sweep_query(action, query, detach=detach)
