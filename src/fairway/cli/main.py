@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import TracebackType
 from typing import Any
 
 import click
@@ -40,6 +41,17 @@ COMMANDS = {
 }
 
 
+class Context(click.Context):
+    """Tells an error of click's parser (`submit --task` without a value) to which command it belongs."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if isinstance(error, click.UsageError) and error.ctx is None:
+            error.ctx = self
+        return super().__exit__(kind, error, trace)
+
+
 class Program(click.Group):
     """The outermost group: loads commands by name, turns errors into lines and exit codes."""
 
@@ -51,6 +63,8 @@ class Program(click.Group):
             return None
         module, name = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.context_class = Context
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
