@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from fairway import __version__
-from fairway.cli.calling import talks
+from fairway.cli.calling import TOKEN_ADVICE, TOKEN_PROBLEMS, talks
 from fairway.cli.output import clean, remark
 from fairway.errors import CallerError, FairwayError, InvalidRequest
 
@@ -102,6 +102,8 @@ def describe(error: BaseException) -> list[str]:
         return [f"{where}: {error.format_message()}", f"  try: {where} --help"]
     if isinstance(error, click.ClickException):
         return [f"fairway: {error.format_message()}"]
+    if isinstance(error, CallerError) and error.code in TOKEN_PROBLEMS:
+        return [f"fairway: {TOKEN_PROBLEMS[error.code]}; {TOKEN_ADVICE}"]
     if isinstance(error, CallerError):
         field = f" (field {error.field})" if error.field and error.field not in str(error) else ""
         return f"fairway: {error}{field}".split("\n")
