@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from fairway.errors import InvalidRequest
+from fairway.misfits import misfit
 
 MOST_DEPTH = 64
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
@@ -72,20 +72,9 @@ def convert(value: object, type: type[T], *, strict: bool = True) -> T:
     try:
         return msgspec.convert(value, type, strict=strict)
     except msgspec.ValidationError as error:
-        raise misfit(error) from None
+        raise misfit(error, type) from None
     except UnicodeEncodeError:  # where text is due for something else, it is looked at as bytes
         raise InvalidRequest("a lone surrogate is not text") from None
-
-
-def misfit(error: Exception) -> InvalidRequest:
-    """Say in our words what msgspec found: "Expected `int`, got `str` - at `$.jobs[3].priority`"."""
-    text, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".")
-    named = re.search(r"(?:unknown|required) field `([^`]*)`", text)
-    if named:
-        field = f"{field}.{named[1]}".lstrip(".")
-    text = text.replace("`", "")
-    return InvalidRequest(f"{field}: {text}" if field else text, field=field or None)
 
 
 def _check_number(item: object, field: str) -> None:

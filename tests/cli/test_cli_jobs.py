@@ -238,23 +238,45 @@ def test_move_takes_the_waiting_jobs_of_a_query(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     node.answer("POST /v1/jobs/actions", operation(state="done", done=1), status=202)
     result = node.run("jobs", "move", "--all-matching", "--yes", "queue:acme/*", "--queue", "b")
-    query = "queue:acme/* state:scheduled,queued"
+    query = "queue:acme/* state:blocked,scheduled,queued"
     assert (result.exit_code, node.asked[0].params["q"]) == (0, query)
     assert node.asked[-1].body == {"q": query, "action": "move", "changes": {"queue": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "states"),
+    [
+        (("cancel",), "blocked,scheduled,queued,running"),
+        (("cancel", "--force"), "blocked,scheduled,queued,running"),
+        (("kill",), "blocked,scheduled,queued,running"),
+        (("relocate", "--to", "w3"), "blocked,scheduled,queued,running"),
+        (("relocate", "--away"), "scheduled,queued,running"),  # what is blocked has run nowhere
+        (("prefer",), "scheduled,queued"),  # what is blocked stands in no line
+        (("requeue",), "queued,running"),
+    ],
+)
+def test_a_query_takes_the_states_that_the_node_allows(
+    node: StandIn, words: tuple[str, ...], states: str
+) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [], "next": None, "total": 0})
+    assert node.run("jobs", *words, "--all-matching", "queue:acme").exit_code == 0
+    assert node.asked[0].params["q"] == f"queue:acme state:{states}"
 
 
 def test_a_query_is_counted_and_asked_about_first(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": 312})
     result = node.run("jobs", "retry", "--all-matching", "queue:acme/*", input="n\n")
     assert result.exit_code == 1
-    assert "retry 312 jobs that match queue:acme/* state:failed" in result.stderr
+    assert result.stderr.startswith("retry 312 failed or unknown jobs that match queue:acme/*? ")
     assert [asked.method for asked in node.asked] == ["GET"]
 
 
 def test_one_job_is_asked_about_as_one(node: StandIn) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
     result = node.run("jobs", "cancel", "--all-matching", "queue:acme", input="n\n")
-    assert result.stderr.startswith("cancel 1 job that matches queue:acme ")
+    assert result.stderr.startswith("cancel 1 job that matches queue:acme? ")
+    result = node.run("jobs", "retry", "--all-matching", "state:failed", input="n\n")
+    assert result.stderr.startswith("retry 1 job that matches state:failed? ")
 
 
 def test_nothing_to_do_is_said_in_the_words_of_the_query(node: StandIn) -> None:
@@ -262,7 +284,7 @@ def test_nothing_to_do_is_said_in_the_words_of_the_query(node: StandIn) -> None:
     result = node.run("jobs", "cancel", "--all-matching", "queue:acme", "age:>1h")
     assert result.exit_code == 0
     assert result.stderr == (
-        "nothing to cancel: no scheduled, queued or running job matches queue:acme age:>1h\n"
+        "nothing to cancel: no blocked, scheduled, queued or running job matches queue:acme age:>1h\n"
     )
 
 

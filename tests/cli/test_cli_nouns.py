@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from fairway.cli import checks, doctor
 from fairway.cli.events import line
 from fairway.cli.main import main
 from fairway.cli.queues import SETTINGS, read_change
-from fairway.errors import WorldError
+from fairway.client.problems import timed_out, unreachable
+from fairway.errors import FairwayError, NoLeader, Refused
 from tests.cli.stand_in import StandIn, job
 
 QUEUE = {
@@ -271,12 +271,38 @@ def test_the_doctor_warns_of_what_will_hurt() -> None:
     assert doctor.check_clock([3600.0]).status == "warn"
 
 
-def test_the_doctor_fails_when_no_node_answers() -> None:
-    def nobody() -> Any:
-        raise WorldError("no node answers")
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (unreachable("http://n1:8899", ConnectionRefusedError()), "start one with `fairway up`, or"),
+        (timed_out("http://n1:8899", 5.0), "there is one: look at its log"),
+        (NoLeader("nobody leads"), "there is one: look at its log"),
+        (Refused("send a token", code="token_required"), "give it with --token, or set FAIRWAY_TOKEN"),
+        (Refused("not valid", code="token_invalid"), "give it with --token, or set FAIRWAY_TOKEN"),
+    ],
+)
+def test_the_doctor_advises_to_start_a_node_only_if_none_answers(error: FairwayError, advice: str) -> None:
+    def ask() -> Any:
+        raise error
 
-    found: Iterator[checks.Finding] = doctor.check_node(nobody)
-    assert [(one.status, one.check) for one in found] == [("fail", "node")]
+    (found,) = doctor.check_node(ask)
+    assert (found.status, found.check) == ("fail", "node")
+    assert found.advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("token_required", "the node wants a token"), ("token_invalid", "the token is not the node's")],
+)
+def test_a_token_that_is_missing_or_wrong_is_asked_for_by_its_option(
+    node: StandIn, code: str, says: str
+) -> None:
+    node.answer(
+        "GET /v1/jobs", {"code": code, "detail": "Authorization: Bearer ...", "status": 401}, status=401
+    )
+    result = node.run("jobs", "list")
+    assert result.exit_code == 1
+    assert result.stderr == f"fairway: {says}; give it with --token, or set FAIRWAY_TOKEN\n"
 
 
 def test_the_doctor_is_content_with_a_node_that_leads(node: StandIn, tmp_path: Path) -> None:

@@ -69,11 +69,20 @@ def test_as_json_the_operation_is_shown(node: StandIn) -> None:
 
 def test_jobs_are_deleted_by_their_ids_or_by_a_query(node: StandIn) -> None:
     begins(node, operation(action="delete", state="done", done=2))
+    node.answer("GET /v1/jobs", {"jobs": [job(), job(id="06abcdefghjk0")], "next": None, "total": 2})
     result = node.run("jobs", "delete", "06abcdefghjkm", "06abcdefghjk0")
     assert (result.exit_code, result.stdout) == (0, "2 jobs deleted\n")
-    assert node.asked[0].body == {"q": "id:06abcdefghjkm,06abcdefghjk0", "action": "delete"}
+    assert node.asked[1].body == {"q": "id:06abcdefghjkm,06abcdefghjk0", "action": "delete"}
     assert node.run("jobs", "delete", "--all-matching", "queue:a", input="n\n").exit_code == 1
     assert node.run("jobs", "delete", *["06abcdefghjkm"] * 51).exit_code == 2
+
+
+def test_a_job_that_cannot_be_deleted_because_it_is_not_there_is_named(node: StandIn) -> None:
+    begins(node, operation(action="delete", state="done", done=1))
+    node.answer("GET /v1/jobs", {"jobs": [job()], "next": None, "total": 1})
+    result = node.run("jobs", "delete", "06abcdefghjkm", "06abcdefghjk0")
+    assert (result.exit_code, result.stdout) == (1, "1 job deleted\n")
+    assert result.stderr == "06abcdefghjk0 was not deleted: there is no job 06abcdefghjk0\n"
 
 
 @pytest.mark.parametrize("state", ["aborted", "done"])

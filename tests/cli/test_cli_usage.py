@@ -107,6 +107,20 @@ def test_a_wrong_call_is_explained(line: str, says: str) -> None:
     check(line, says)
 
 
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("submit --task", "submit"),
+        ("--json jobs list --limit", "jobs list"),
+        ("jobs list --wait", "jobs list"),
+        ("jobs show", "jobs show"),
+        ("jobs cancel state:failed", "jobs cancel"),
+    ],
+)
+def test_the_help_that_is_named_is_that_of_the_command(line: str, command: str) -> None:
+    check(line, f" {command} --help\n")
+
+
 def test_a_node_that_is_not_there_is_the_worlds_fault() -> None:
     check("jobs list", "no node answers at http://127.0.0.1:1; start one with `fairway up`", exit_code=1)
 

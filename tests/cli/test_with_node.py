@@ -243,9 +243,35 @@ def test_what_failed_is_found_by_a_query_and_tried_again(fairway: Shell) -> None
         fairway("submit", "--wait", "--queue", "again", "--attempts", "1", "--", "false")
     assert len(fairway.json("jobs", "list", "queue:again", "state:failed")["jobs"]) == 2
     refused = fairway("jobs", "retry", "queue:again", "--all-matching")
-    assert (refused.returncode, "retry 2 jobs" in refused.stderr) == (2, True)
+    assert (refused.returncode, "retry 2 failed or unknown jobs" in refused.stderr) == (2, True)
     assert fairway.out("jobs", "retry", "queue:again", "--all-matching", "--yes") == "2 jobs queued again\n"
     assert fairway("jobs", "retry", fairway.submit("--delay", "1h", "--", "true")).returncode == 1
+
+
+@pytest.mark.parametrize(("verb", "word"), [("cancel", "cancelled"), ("delete", "deleted")])
+def test_a_job_that_is_not_there_is_named(fairway: Shell, verb: str, word: str) -> None:
+    done = fairway("jobs", verb, "0000000000001")
+    assert (done.returncode, done.stdout) == (1, f"0 jobs {word}\n")
+    assert "there is no job 0000000000001" in done.stderr
+
+
+def test_what_waits_for_others_is_found_by_a_query_moved_and_cancelled(fairway: Shell) -> None:
+    first = fairway.submit("--queue", "chain", "--delay", "1h", "--", "true")
+    second = fairway.submit("--queue", "chain", "--after", first, "--", "true")
+    every = ("--all-matching", "--yes")
+    worker = fairway.json("workers", "list")["workers"][0]["name"]
+    assert fairway.out("jobs", "relocate", "queue:chain", "--to", worker, *every) == "2 jobs relocated\n"
+    assert fairway.out("jobs", "move", "queue:chain", "--queue", "chained", *every) == "2 jobs moved\n"
+    shown = fairway.json("jobs", "show", second)
+    assert (shown["state"], shown["queue"], shown["pinned_to"]) == ("blocked", "chained", worker)
+    assert fairway("jobs", "prefer", second).returncode == fairway("jobs", "requeue", second).returncode == 1
+    assert fairway("jobs", "relocate", second, "--away").returncode == 1
+    assert fairway.out("jobs", "kill", "queue:chained state:blocked", *every) == "1 job killed\n"
+    last = first
+    for _ in range(3):
+        last = fairway.submit("--queue", "chained", "--after", last, "--", "true")
+    assert fairway.out("jobs", "cancel", "queue:chained", *every) == "4 jobs cancelled\n"
+    assert fairway.json("jobs", "show", last)["state"] in ("cancelled", "failed")  # with that before it
 
 
 def test_a_log_can_be_read_later_and_shows_escapes(fairway: Shell) -> None:
@@ -308,6 +334,19 @@ def test_who_waits_is_told_why_and_how_to_stop_it(fairway: Shell, line: list[str
     again = Running("jobs", "wait", job, together=True, environment=fairway.environment)
     again.line("^waits: no worker has ")
     assert again.stop()[0] == 130
+    fairway.out("jobs", "cancel", job)
+
+
+def test_who_waits_is_told_what_failed(fairway: Shell) -> None:
+    waiting = Running(
+        "submit", "--wait", "--", "sh", "-c", "exit 3", together=True, environment=fairway.environment
+    )
+    job = waiting.line(r"^job (\S+)")[1]
+    waiting.line(r"^try \d of 10 failed: ExitCode: .*exited with 3")
+    waiting.stop()
+    again = Running("jobs", "wait", job, together=True, environment=fairway.environment)
+    again.line(r"^try \d of 10 failed: ")
+    again.stop()
     fairway.out("jobs", "cancel", job)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from fairway.errors import CallerError, InvalidRequest
+from fairway.misfits import misfit
 from fairway.names import check_globs, check_task, check_text, check_worker
 from fairway.notes import MOST_TEXT, check_checkpoint
-from fairway.strict import compact_json, misfit
+from fairway.strict import compact_json
 from fairway.times import LATEST, LONGEST_SECONDS
 from fairway.wire.messages import (
     PROTOCOL,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: So many jobs are named in the answer; the others are only counted.
 MOST_NAMED = 10_000
+#: The states of all jobs that have not ended.
+UNENDED = "blocked,scheduled,queued,running"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,7 +72,7 @@ def moving(changes: Mapping[str, Any]) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("PATCH", f"/jobs/{part(job)}", body=dict(changes))
 
-    return Action("move", "moved", "scheduled,queued", call, arguments={"changes": dict(changes)})
+    return Action("move", "moved", "blocked,scheduled,queued", call, arguments={"changes": dict(changes)})
 
 
 def relocating(to: str | None) -> Action:
@@ -80,7 +82,9 @@ def relocating(to: str | None) -> Action:
     def call(transport: Transport, job: str) -> Any:
         return transport.call("POST", f"/jobs/{part(job)}/relocate", body=body)
 
-    return Action("relocate", "relocated", "scheduled,queued,running", call, arguments=body)
+    # A blocked job has run nowhere that it could be sent away from.
+    states = "scheduled,queued,running" if to is None else UNENDED
+    return Action("relocate", "relocated", states, call, arguments=body)
 
 
 def retrying(canary: str | None, needed: float | None, timeout: float | None) -> Action:
@@ -101,10 +105,11 @@ def _requeue(transport: Transport, job: str) -> Any:
     return transport.call("POST", f"/jobs/{part(job)}/requeue", body={})
 
 
+# A blocked job stands in no line yet: it has neither front nor end.
 PREFERRING = Action("prefer", "put in front", "scheduled,queued", _prefer)
 REQUEUEING = Action("requeue", "put at the end", "queued,running", _requeue)
-CANCELLING = Action("cancel", "cancelled", "scheduled,queued,running", _cancel, "asked to stop")
-KILLING = Action("kill", "killed", "scheduled,queued,running", _kill, "being killed")
+CANCELLING = Action("cancel", "cancelled", UNENDED, _cancel, "asked to stop")
+KILLING = Action("kill", "killed", UNENDED, _kill, "being killed")
 RETRYING = Action(
     "retry", "queued again", "failed,cancelled,unknown,succeeded", _retry, usual_states="failed,unknown"
 )
@@ -134,13 +139,14 @@ def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int
     states = action.states if "state:" in asked else action.usual_states or action.states
     query = f"{asked} state:{states}"
     count = count_matching(current().transport(), query)
+    named = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
     if count == 0:
-        states = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
-        remark(clean(f"nothing to {action.verb}: no {states} job matches {asked}"))
+        remark(clean(f"nothing to {action.verb}: no {named} job matches {asked}"))
         return 0
-    some = "many jobs" if count is None else count_of(count, "job")
+    noun = "job" if states == action.states else f"{named} job"  # fewer than it could be done to
+    some = f"many {noun}s" if count is None else count_of(count, noun)
     match = "matches" if count == 1 else "match"
-    if not yes and not ask(f"{action.verb} {some} that {match} {clean(query)}?"):
+    if not yes and not ask(f"{action.verb} {some} that {match} {clean(asked)}?"):
         remark("nothing was changed")
         return 1
     return sweep_query(action, query, detach=detach)
@@ -157,6 +163,19 @@ def sweep_query(action: Action, query: str, *, detach: bool) -> int:
     else:
         say(clean(said))
     return code
+
+
+def delete_named(jobs: Sequence[str], *, detach: bool) -> int:
+    """Delete jobs by their ids, naming those that are not there: to a query they are just not found."""
+    query = f"id:{','.join(jobs)}"
+    found = current().transport().call("GET", "/jobs", params={"q": query, "limit": len(jobs)})["jobs"]
+    known = {find_id(job["id"]) for job in found}
+    missing = [
+        Refusal(job, "no_such_job", f"there is no job {job}") for job in jobs if find_id(job) not in known
+    ]
+    _tell_refusals(DELETING, missing, len(missing))
+    code = sweep_query(DELETING, query, detach=detach)
+    return code or (1 if missing else 0)
 
 
 def _told(action: Action, operation: Operation) -> tuple[str, int]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8899"
 
+#: Refusals that the API tells in its own terms, and what people can do about them here.
+TOKEN_PROBLEMS = {"token_required": "the node wants a token", "token_invalid": "the token is not the node's"}
+TOKEN_ADVICE = "give it with --token, or set FAIRWAY_TOKEN"
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

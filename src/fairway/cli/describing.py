@@ -51,6 +51,16 @@ def why(job: Job) -> str | None:
     return str(waiting.get("detail") or waiting.get("reason"))
 
 
+def failed_try(job: Job) -> str | None:
+    """Say how the last try of a job failed, if that was not its end; None if nobody knows of one."""
+    tries, bound, error = job.get("tries"), job.get("max_attempts"), _last_error(job)
+    if not tries or error is None:
+        return None
+    is_timed = why(job) is not None and job["waiting"].get("reason") == "not_due"
+    following = f"; the next is {why(job)}" if is_timed else ""
+    return f"try {tries}{f' of {bound}' if bound else ''} failed: {error}{following}"
+
+
 def how(job: Job) -> str:
     """Say how a job ended, in a few words: `succeeded in 2 s`, `failed (timeout): ...`."""
     state, outcome = job["state"], job.get("outcome") or {}

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fairway import __version__
-from fairway.cli.calling import current, talks
+from fairway.cli.calling import TOKEN_ADVICE, TOKEN_PROBLEMS, current, talks
 from fairway.cli.checks import (
     Finding,
     check_file_system,
@@ -72,7 +72,7 @@ def check_node(ask: Callable[[], Any]) -> Iterator[Finding]:
     try:
         cluster = ask()
     except FairwayError as error:
-        yield Finding("fail", "node", str(error), "start one with `fairway up`, or name one with --url")
+        yield _no_use(error)
         return
     nodes = cluster.get("nodes") or []
     here = f"{cluster.get('this') or 'a node'} at {current().url}"
@@ -83,6 +83,16 @@ def check_node(ask: Callable[[], Any]) -> Iterator[Finding]:
         yield Finding("fail", "leader", "nobody leads", "wait 10 s; if it stays so, look at the nodes' logs")
     yield check_versions({str(node.get("version")) for node in nodes})
     yield check_clock([seconds_since(node.get("seen_at")) for node in nodes])
+
+
+def _no_use(error: FairwayError) -> Finding:
+    """Say why a node is of no use to us; whether there is one decides what to do."""
+    code = getattr(error, "code", "")
+    if code in TOKEN_PROBLEMS:
+        return Finding("fail", "node", TOKEN_PROBLEMS[code], TOKEN_ADVICE)
+    if code == "unreachable":
+        return Finding("fail", "node", str(error), "start one with `fairway up`, or name one with --url")
+    return Finding("fail", "node", str(error), "there is one: look at its log, and at --url")
 
 
 def check_versions(versions: set[str]) -> Finding:

@@ -258,4 +258,4 @@ def delete(targets: tuple[str, ...], all_matching: bool, yes: bool, detach: bool
     actions.check_ids(targets)
     if len(targets) > MOST_NAMED:
         raise click.UsageError(f"name at most {MOST_NAMED} jobs, or give a QUERY with --all-matching")
-    return actions.sweep_query(actions.DELETING, f"id:{','.join(targets)}", detach=detach)
+    return actions.delete_named(targets, detach=detach)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import TracebackType
 from typing import Any
 
 import click
 
 from fairway import __version__
-from fairway.cli.calling import talks
+from fairway.cli.calling import TOKEN_ADVICE, TOKEN_PROBLEMS, talks
 from fairway.cli.output import clean, remark
 from fairway.errors import CallerError, FairwayError, InvalidRequest
 
@@ -40,6 +41,17 @@ COMMANDS = {
 }
 
 
+class Context(click.Context):
+    """Tells an error of click's parser (`submit --task` without a value) to which command it belongs."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if isinstance(error, click.UsageError) and error.ctx is None:
+            error.ctx = self
+        return super().__exit__(kind, error, trace)
+
+
 class Program(click.Group):
     """The outermost group: loads commands by name, turns errors into lines and exit codes."""
 
@@ -51,6 +63,8 @@ class Program(click.Group):
             return None
         module, name = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.context_class = Context
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,6 +102,8 @@ def describe(error: BaseException) -> list[str]:
         return [f"{where}: {error.format_message()}", f"  try: {where} --help"]
     if isinstance(error, click.ClickException):
         return [f"fairway: {error.format_message()}"]
+    if isinstance(error, CallerError) and error.code in TOKEN_PROBLEMS:
+        return [f"fairway: {TOKEN_PROBLEMS[error.code]}; {TOKEN_ADVICE}"]
     if isinstance(error, CallerError):
         field = f" (field {error.field})" if error.field and error.field not in str(error) else ""
         return f"fairway: {error}{field}".split("\n")

@@ -1,4 +1,4 @@
-"""Telling a person who waits for a job why the job waits.
+"""Telling a person who waits for a job why the job waits, and which of its tries failed.
 
 The call that waits at the node answers only when the job ended, and a log that is followed stays silent
 until it begins. So a thread beside them looks at the job now and then. It only ever writes to stderr, and
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fairway.cli.calling import part
-from fairway.cli.describing import Job, why
+from fairway.cli.describing import Job, failed_try, why
 from fairway.cli.output import clean, remark
 from fairway.errors import FairwayError
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 #: A job that waits no longer than this is not worth a word.
 PATIENCE_SECONDS = 2.0
-#: How often the job is looked at after that.
-LOOK_SECONDS = 5.0
+#: How often the job is looked at: a job that failed is usually tried again after a second.
+LOOK_SECONDS = 1.0
 #: The least time between two lines.
 PAUSE_SECONDS = 10.0
 
 
 @contextmanager
 def telling_why(transport: Transport, job: str, name: str = "") -> Iterator[None]:
-    """Say on stderr why *job* waits, as long as the block runs; *name* stands first in the line."""
+    """Say on stderr why *job* waits and what failed, as long as the block runs; *name* begins the lines."""
     over = threading.Event()
     threading.Thread(target=_tell, args=(transport, job, name, over), daemon=True).start()
     try:
@@ -42,17 +42,28 @@ def telling_why(transport: Transport, job: str, name: str = "") -> Iterator[None
 
 
 def _tell(transport: Transport, job: str, name: str, over: threading.Event) -> None:
-    reasons = Reasons(time.monotonic())
-    pause = PATIENCE_SECONDS
-    while not over.wait(pause):
-        pause = LOOK_SECONDS
+    reasons, tries = Reasons(time.monotonic()), Tries()
+    while not over.wait(LOOK_SECONDS):
         try:
             found = transport.call("GET", f"/jobs/{part(job)}")
         except FairwayError:
             continue
-        reason = reasons.note(found, time.monotonic())
-        if reason and not over.is_set():
-            remark(clean(f"{name} waits: {reason}".lstrip()))
+        failed, reason = tries.note(found), reasons.note(found, time.monotonic())
+        for said in (failed, reason and f"waits: {reason}"):
+            if said and not over.is_set():
+                remark(clean(f"{name} {said}".lstrip()))
+
+
+class Tries:
+    """Decides which failed try to tell of: each that is seen, once."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def note(self, job: Job) -> str | None:
+        """Take in the job as it is now; return what to say of its last try, if that is news."""
+        told, self._told = self._told, job.get("tries", 0)
+        return failed_try(job) if self._told != told else None
 
 
 class Reasons:

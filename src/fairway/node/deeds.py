@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from fairway.action import Action, Refusal
-from fairway.core.lifecycle import ENDED
+from fairway.core.lifecycle import ENDED, State
 from fairway.desk import Desk
 from fairway.errors import CallerError, WorldError
 from fairway.ids import show
@@ -26,6 +26,8 @@ def deed_of(action: Action, desk: Desk, store: Store, reign: Reign) -> Deed:
     if action.verb == "delete":
         return lambda jobs: _delete(store, reign, jobs)
     verb = _verb_of(action, desk)
+    if action.verb in ("cancel", "kill"):
+        return lambda jobs: _cancel(verb, jobs)
     return lambda jobs: _each(verb, jobs)
 
 
@@ -40,6 +42,14 @@ def _verb_of(action: Action, desk: Desk) -> Verb:
         "edit": lambda job: desk.edit(job, dict(action.changes)),
     }
     return verbs["edit" if action.verb == "move" else action.verb]
+
+
+async def _cancel(verb: Verb, jobs: Sequence[StoredJob]) -> list[Refusal]:
+    """Cancel the youngest first: a job that waits for another fails with it unless its turn comes before."""
+    refusals = await _each(verb, jobs[::-1])
+    # Its turn may come too late all the same. Then it never begins either, which is what was asked for.
+    blocked = {job.id for job in jobs if job.state is State.BLOCKED}
+    return [refusal for refusal in refusals if refusal.code != "ended" or refusal.job not in blocked]
 
 
 async def _each(verb: Verb, jobs: Sequence[StoredJob]) -> list[Refusal]:
