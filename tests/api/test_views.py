@@ -214,6 +214,14 @@ def test_a_worker_that_says_strange_things_is_shown_all_the_same() -> None:
     assert worker_view(strange)["versions"] == {}
 
 
+def test_what_is_not_known_of_a_worker_is_null() -> None:
+    found = WorkerView("w", "i", "silent", running=3)
+    named = ("slots", "busy", "tags", "adapters", "tasks", "queues", "joined_at", "last_beat_seconds")
+    for view, shape in ((worker_view(found), Worker), (worker_in_short(found), WorkerInShort)):
+        conforms(view, shape)
+        assert [name for name, value in view.items() if value is None] == list(named)
+
+
 def conforms(view: Any, shape: Any) -> None:
     """A view has exactly the fields of its documented shape, with their types."""
     assert set(view) == set(shape.__annotations__)

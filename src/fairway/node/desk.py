@@ -493,7 +493,7 @@ class NodeDesk:
             return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
 
         views = await _ask_leader(self._leader().look(read))
-        return sorted(views, key=lambda view: (view.name, view.joined_at))
+        return sorted(views, key=lambda view: (view.name, view.joined_at or 0))
 
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
         queues = changes.get("queues")
@@ -746,6 +746,10 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) ->
 
 def _show_worker(worker: Worker, mono: float) -> WorkerView:
     spec = worker.spec
+    if worker.joined_at is None:  # only its hello says what it has; people may have given it some since
+        queues = None if worker.attached is None else list(worker.attached)
+        slots, running = worker.given_slots, len(worker.live)
+        return WorkerView(spec.name, spec.incarnation, "silent", slots=slots, running=running, queues=queues)
     state = "silent" if not worker.connected else "draining" if worker.draining else "up"
     facts, signatures = worker.about.get("facts"), worker.about.get("signatures")
     return WorkerView(
