@@ -142,6 +142,7 @@ class ClusterView:
     link: bool | None = None  # whether this node reaches the leader over HTTP; None when it leads
     linked: dict[str, bool] = field(default_factory=dict)  # nodes linked to this leader: whether each stands
     stands: bool = True  # whether this node stands for election
+    silent: set[str] = field(default_factory=set)  # nodes that were not seen for a while
 
 
 @dataclass(slots=True)

@@ -419,8 +419,8 @@ class Node(TypedDict):
     version: str
     started_at: str
     seen_at: str
-    role: str | None  # leads | stands | does not lead; null: not known where you asked
-    link: str | None  # up | store only: how it reaches the leader; null: it leads, or it is not known
+    role: str | None  # leads | stands | does not lead | gone (not seen for 30 s); null: not known here
+    link: str | None  # up | store only: how it reaches the leader; null: it leads, is gone, or not known
 
 
 class Leader(TypedDict):

@@ -472,6 +472,7 @@ def _node(node: NodeRow, cluster: ClusterView) -> Node:
     leads = cluster.leader is not None and cluster.leader.holder == node.incarnation
     linked, stands = _known(node, cluster)
     role = None if stands is None else "stands" if stands else "does not lead"
+    gone = node.incarnation in cluster.silent and not linked and not leads
     return {
         "name": node.name,
         "incarnation": node.incarnation,
@@ -479,8 +480,8 @@ def _node(node: NodeRow, cluster: ClusterView) -> Node:
         "version": node.version,
         "started_at": show_time(node.started_at),
         "seen_at": show_time(node.seen_at),
-        "role": "leads" if leads else role,
-        "link": None if leads else _link(linked),
+        "role": "leads" if leads else "gone" if gone else role,
+        "link": None if leads or gone else _link(linked),
     }
 
 

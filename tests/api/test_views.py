@@ -228,6 +228,30 @@ def conforms(view: Any, shape: Any) -> None:
     msgspec.convert(msgspec.json.decode(msgspec.json.encode(view)), shape)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "roles"),
+    [
+        ({"leading": True}, [("leads", None), ("gone", None), (None, "store only")]),
+        (
+            {"leading": True, "linked": {"i2": True}},
+            [("leads", None), ("stands", "up"), (None, "store only")],
+        ),
+        ({"leading": False, "this": "n3", "link": True}, [("leads", None), ("gone", None), ("stands", "up")]),
+    ],
+)
+def test_a_node_that_was_not_seen_for_a_while_is_gone_unless_it_is_heard_of(
+    cluster: dict[str, Any], roles: list[tuple[str | None, str | None]]
+) -> None:
+    leader = Leadership(3, "i1", "n1", "http://127.0.0.1:1", NOW, 5)
+    nodes = [
+        NodeRow(f"n{each}", f"i{each}", f"http://127.0.0.1:{each}", "0.1", NOW, NOW) for each in (1, 2, 3)
+    ]
+    view = ClusterView(
+        **{"this": "n1", **cluster}, leader=leader, nodes=nodes, ready=True, silent={"i1", "i2"}
+    )
+    assert [(node["role"], node["link"]) for node in cluster_view(view)["nodes"]] == roles
+
+
 def test_the_other_views_have_the_documented_shapes() -> None:
     figures = Figures(5, 4, 1.0, 0.5, 0.5, [0.1, 0.2, 0.3], [], 0.25)
     queue = QueueView("a", QueueSettings(limit=3), 1, 2, 3, 0.5, "a", figures, 7.5)

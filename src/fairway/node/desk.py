@@ -58,6 +58,7 @@ from fairway.ids import IdMaker, show
 from fairway.keys import KeyedQueues, with_keys
 from fairway.node import failure_book
 from fairway.node.engine import Engine, arrival_of_stored
+from fairway.node.neighbours import is_silent, without_predecessors
 from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
     find_over,
@@ -516,7 +517,7 @@ class NodeDesk:
         engine = self._node.engine
         return ClusterView(
             leader=leadership if led else None,
-            nodes=nodes,
+            nodes=without_predecessors(nodes),
             this=self.name,
             leading=engine is not None,
             ready=led,
@@ -524,6 +525,7 @@ class NodeDesk:
             link=None if engine is not None else self._node.link.up,
             linked=dict(self._node.linked.values()) if engine is not None else {},
             stands=self._node.options.lead,
+            silent={node.incarnation for node in nodes if is_silent(node, wall())},
         )
 
     async def step_down(self) -> None:
