@@ -65,9 +65,10 @@ class Usage(TypedDict):
 
 
 class AttemptShape(TypedDict):
-    """What is known of an attempt. Worker and times: of the last one."""
+    """What is known of an attempt. Worker and start are kept of the last, its end with that of the job."""
 
     attempt: int
+    running: bool
     progress: Progress | None
     usage: Usage | None
     checkpoint_at: str | None

@@ -17,7 +17,16 @@ from fairway.core.plan import Event
 from fairway.desk import ClusterView, FlowView, QueueView, Standing, Waiting, WorkerView
 from fairway.ids import show
 from fairway.noted_views import attempts_view
-from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker, WorkerInShort
+from fairway.shapes import (
+    AttemptShape,
+    Cluster,
+    EventShape,
+    Job,
+    Queue,
+    QueueWithFlows,
+    Worker,
+    WorkerInShort,
+)
 from fairway.shapes import Demand as DemandShape
 from fairway.spec import new_job, read_spec
 from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob, StoredNote
@@ -109,6 +118,16 @@ def test_attempts_are_shown_whether_they_left_a_note_or_not() -> None:
     ]
     assert len(attempts_view(dataclasses.replace(job, attempt=1000), [])) == 100
     assert attempts_view(JOB, []) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "running"), [(State.RUNNING, True), (State.QUEUED, False), (State.FAILED, False)]
+)
+def test_an_attempt_whose_end_is_not_kept_does_not_look_as_if_it_ran(state: State, running: bool) -> None:
+    job = dataclasses.replace(JOB, attempt=2, state=state, worker="w", started_at=NOW)
+    found = attempts_view(job, [])
+    assert [(one["running"], one["ended_at"]) for one in found] == [(running, None), (False, None)]
+    conforms(found[0], AttemptShape)
 
 
 def test_a_task_shows_its_arguments() -> None:
