@@ -181,6 +181,16 @@ def test_a_database_is_a_file(address: str, file: str, monkeypatch: pytest.Monke
     assert NodeOptions("other.db").database_path() == Path("other.db")  # what is said goes before
 
 
+@pytest.mark.parametrize("address", ["", " "])
+def test_an_empty_address_is_no_wish_for_the_default(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
+    check("database is empty", database=address)
+    check(None)
+    monkeypatch.setenv("FAIRWAY_DATABASE", address)
+    check("FAIRWAY_DATABASE is empty")
+    check(None, database="other.db")
+
+
 @pytest.mark.parametrize("address", ["postgresql://host/db", "sqlite:///", "sqlite://jobs.db", "http://x"])
 def test_an_address_that_is_no_file_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest, match="not of the form sqlite:///"):
