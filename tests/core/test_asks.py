@@ -89,7 +89,7 @@ def test_a_job_that_ends_while_it_waits_is_told_of_with_the_reason_of_its_outcom
         stage.absorb(happened.Replaced([stage.arrivals[1]]))
     batch = stage.step().batch
     [drop], [told] = batch.drops, [one for one in batch.news if one.kind == "job.ended"]
-    assert (json.loads(drop.outcome)["reason"], told.detail) == (reason, {"reason": reason})
+    assert (json.loads(drop.outcome or b"{}")["reason"], told.detail) == (reason, {"reason": reason})
     assert (list(told.jobs), told.queue, told.state) == ([1], "q", State.CANCELLED)
 
 

@@ -178,8 +178,13 @@ class Node:
         if self.engine is not None:
             self.engine.stop()
 
+    def who_leads(self) -> str:
+        """Say who leads while this node stands by."""
+        leader = self.link.leader
+        return "nobody leads just now" if leader is None else f"{leader.name} at {leader.url} leads"
+
     def no_leader_detail(self) -> str:
-        """Say where things stand when this node does not lead."""
+        """Say why what was asked cannot be done here when this node does not lead."""
         leader = self.link.leader
         if leader is None:
             return "nobody leads just now; try again in a moment"
