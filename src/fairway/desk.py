@@ -109,21 +109,21 @@ class MoveView:
 
 @dataclass(slots=True)
 class WorkerView:
-    """A worker as the leader sees it."""
+    """A worker as the leader sees it. None is what one that an earlier leader knew has not said again."""
 
     name: str
     incarnation: str
     state: str  # up | draining | silent
-    slots: int
-    busy: float  # slots in use, fractions for async and bundles
-    running: int
-    tags: list[str]
-    adapters: list[str]
-    tasks: list[str]
-    queues: list[str]
-    facts: dict[str, Any]
-    joined_at: int
-    last_beat_seconds: float
+    slots: int | None = None
+    busy: float | None = None  # slots in use, fractions for async and bundles
+    running: int = 0
+    tags: list[str] | None = None
+    adapters: list[str] | None = None
+    tasks: list[str] | None = None
+    queues: list[str] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    joined_at: int | None = None
+    last_beat_seconds: float | None = None
     version: str = ""
     signatures: dict[str, str] = field(default_factory=dict)  # of tasks that announce one
     async_tasks: list[str] = field(default_factory=list)
@@ -142,6 +142,7 @@ class ClusterView:
     link: bool | None = None  # whether this node reaches the leader over HTTP; None when it leads
     linked: dict[str, bool] = field(default_factory=dict)  # nodes linked to this leader: whether each stands
     stands: bool = True  # whether this node stands for election
+    silent: set[str] = field(default_factory=set)  # nodes that were not seen for a while
 
 
 @dataclass(slots=True)

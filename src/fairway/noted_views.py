@@ -36,9 +36,11 @@ def attempts_view(job: StoredJob, notes: Sequence[StoredNote]) -> list[AttemptSh
 
 def _attempt(job: StoredJob, number: int, note: StoredNote | None) -> AttemptShape:
     last = number == job.attempt
+    running = last and job.state is State.RUNNING
     return {
         "attempt": number,
-        "progress": None if note is None else progress_view(note, last and job.state is State.RUNNING),
+        "running": running,
+        "progress": None if note is None else progress_view(note, running),
         "usage": None if note is None else usage_view(note),
         "checkpoint_at": None if note is None else _time(note.checkpoint_at),
         "worker": job.worker if last else None,

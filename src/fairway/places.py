@@ -13,6 +13,7 @@ from fairway.errors import InvalidRequest
 SCHEME = "sqlite:///"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEDULER = "fairway"
+VARIABLE = "FAIRWAY_DATABASE"
 
 #: A slip in `postgresql://`, or words that other tools take: no file shall have a password in its name.
 _looks_like_postgres = re.compile(r"^postgres(ql)?[:/]|(^|\s)(host|hostaddr|port|dbname|user|password)\s*=")
@@ -31,6 +32,20 @@ def data_directory(chosen: Path | None = None) -> Path:
     if chosen is not None:
         return chosen
     return Path(os.environ.get("FAIRWAY_HOME") or Path.home() / ".local/share/fairway")
+
+
+def database_given(said: str | None) -> str | None:
+    """Return the address that was said, else that of `$FAIRWAY_DATABASE`; None if there is neither.
+
+    An empty one is refused: it is a variable that nobody set rather than a wish for the default.
+    """
+    name, address = ("database", said) if said is not None else (VARIABLE, os.environ.get(VARIABLE))
+    if address is not None and not address.strip():
+        raise InvalidRequest(
+            f"{name} is empty; name sqlite:///path/file.db or postgresql://user@host/database, or name none",
+            field="database",
+        )
+    return address
 
 
 def sqlite_file(address: str) -> Path:

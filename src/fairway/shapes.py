@@ -65,9 +65,10 @@ class Usage(TypedDict):
 
 
 class AttemptShape(TypedDict):
-    """What is known of an attempt. Worker and times: of the last one."""
+    """What is known of an attempt. Worker and start are kept of the last, its end with that of the job."""
 
     attempt: int
+    running: bool
     progress: Progress | None
     usage: Usage | None
     checkpoint_at: str | None
@@ -333,20 +334,23 @@ class Queues(TypedDict):
 
 
 class WorkerInShort(TypedDict):
-    """A worker as lists show it; `tasks` is how many it knows."""
+    """A worker as lists show it; `tasks` is how many it knows.
+
+    Null is what a new leader does not know yet of a worker whose attempts it found running.
+    """
 
     name: str
     incarnation: str
     state: str
-    slots: int
-    busy: float
+    slots: int | None
+    busy: float | None
     running: int
-    tags: list[str]
-    adapters: list[str]
-    tasks: int
-    queues: list[str]
-    joined_at: str
-    last_beat_seconds: float
+    tags: list[str] | None
+    adapters: list[str] | None
+    tasks: int | None
+    queues: list[str] | None
+    joined_at: str | None
+    last_beat_seconds: float | None
     version: str
 
 
@@ -355,21 +359,24 @@ TaskShape.__doc__ = "A task that a worker knows."
 
 
 class Worker(TypedDict):
-    """A worker: what it can run, in which versions, and what it knows about its machine."""
+    """A worker: what it can run, in which versions, and what it knows about its machine.
+
+    Null is what a new leader does not know yet of a worker whose attempts it found running.
+    """
 
     name: str
     incarnation: str
     state: str
-    slots: int
-    busy: float
+    slots: int | None
+    busy: float | None
     running: int
-    tags: list[str]
-    adapters: list[str]
-    tasks: list[TaskShape]
-    queues: list[str]
+    tags: list[str] | None
+    adapters: list[str] | None
+    tasks: list[TaskShape] | None
+    queues: list[str] | None
     facts: dict[str, Any]
-    joined_at: str
-    last_beat_seconds: float
+    joined_at: str | None
+    last_beat_seconds: float | None
     version: str
     versions: dict[str, str]
 
@@ -413,8 +420,8 @@ class Node(TypedDict):
     version: str
     started_at: str
     seen_at: str
-    role: str | None  # leads | stands | does not lead; null: not known where you asked
-    link: str | None  # up | store only: how it reaches the leader; null: it leads, or it is not known
+    role: str | None  # leads | stands | does not lead | gone (not seen for 30 s); null: not known here
+    link: str | None  # up | store only: how it reaches the leader; null: it leads, is gone, or not known
 
 
 class Leader(TypedDict):

@@ -270,11 +270,11 @@ def worker_in_short(worker: WorkerView) -> WorkerInShort:
         "slots": worker.slots,
         "busy": worker.busy,
         "running": worker.running,
-        "tags": list(worker.tags),
-        "adapters": list(worker.adapters),
-        "tasks": len(worker.tasks),
-        "queues": list(worker.queues),
-        "joined_at": show_time(worker.joined_at),
+        "tags": worker.tags,
+        "adapters": worker.adapters,
+        "tasks": None if worker.tasks is None else len(worker.tasks),
+        "queues": worker.queues,
+        "joined_at": _time(worker.joined_at),
         "last_beat_seconds": worker.last_beat_seconds,
         "version": worker.version,
     }
@@ -287,7 +287,7 @@ def worker_view(worker: WorkerView) -> Worker:
     shown = versions if isinstance(versions, dict) else {}
     return {
         **worker_in_short(worker),
-        "tasks": [_task(worker, name) for name in worker.tasks],
+        "tasks": None if worker.tasks is None else [_task(worker, name) for name in worker.tasks],
         "facts": facts,
         "versions": {str(name): str(version) for name, version in shown.items()},
     }
@@ -472,6 +472,7 @@ def _node(node: NodeRow, cluster: ClusterView) -> Node:
     leads = cluster.leader is not None and cluster.leader.holder == node.incarnation
     linked, stands = _known(node, cluster)
     role = None if stands is None else "stands" if stands else "does not lead"
+    gone = node.incarnation in cluster.silent and not linked and not leads
     return {
         "name": node.name,
         "incarnation": node.incarnation,
@@ -479,8 +480,8 @@ def _node(node: NodeRow, cluster: ClusterView) -> Node:
         "version": node.version,
         "started_at": show_time(node.started_at),
         "seen_at": show_time(node.seen_at),
-        "role": "leads" if leads else role,
-        "link": None if leads else _link(linked),
+        "role": "leads" if leads else "gone" if gone else role,
+        "link": None if leads or gone else _link(linked),
     }
 
 

@@ -17,7 +17,16 @@ from fairway.core.plan import Event
 from fairway.desk import ClusterView, FlowView, QueueView, Standing, Waiting, WorkerView
 from fairway.ids import show
 from fairway.noted_views import attempts_view
-from fairway.shapes import Cluster, EventShape, Job, Queue, QueueWithFlows, Worker, WorkerInShort
+from fairway.shapes import (
+    AttemptShape,
+    Cluster,
+    EventShape,
+    Job,
+    Queue,
+    QueueWithFlows,
+    Worker,
+    WorkerInShort,
+)
 from fairway.shapes import Demand as DemandShape
 from fairway.spec import new_job, read_spec
 from fairway.store import Leadership, NodeRow, NumberedEvent, StoredJob, StoredNote
@@ -109,6 +118,16 @@ def test_attempts_are_shown_whether_they_left_a_note_or_not() -> None:
     ]
     assert len(attempts_view(dataclasses.replace(job, attempt=1000), [])) == 100
     assert attempts_view(JOB, []) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "running"), [(State.RUNNING, True), (State.QUEUED, False), (State.FAILED, False)]
+)
+def test_an_attempt_whose_end_is_not_kept_does_not_look_as_if_it_ran(state: State, running: bool) -> None:
+    job = dataclasses.replace(JOB, attempt=2, state=state, worker="w", started_at=NOW)
+    found = attempts_view(job, [])
+    assert [(one["running"], one["ended_at"]) for one in found] == [(running, None), (False, None)]
+    conforms(found[0], AttemptShape)
 
 
 def test_a_task_shows_its_arguments() -> None:
@@ -214,10 +233,42 @@ def test_a_worker_that_says_strange_things_is_shown_all_the_same() -> None:
     assert worker_view(strange)["versions"] == {}
 
 
+def test_what_is_not_known_of_a_worker_is_null() -> None:
+    found = WorkerView("w", "i", "silent", running=3)
+    named = ("slots", "busy", "tags", "adapters", "tasks", "queues", "joined_at", "last_beat_seconds")
+    for view, shape in ((worker_view(found), Worker), (worker_in_short(found), WorkerInShort)):
+        conforms(view, shape)
+        assert [name for name, value in view.items() if value is None] == list(named)
+
+
 def conforms(view: Any, shape: Any) -> None:
     """A view has exactly the fields of its documented shape, with their types."""
     assert set(view) == set(shape.__annotations__)
     msgspec.convert(msgspec.json.decode(msgspec.json.encode(view)), shape)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "roles"),
+    [
+        ({"leading": True}, [("leads", None), ("gone", None), (None, "store only")]),
+        (
+            {"leading": True, "linked": {"i2": True}},
+            [("leads", None), ("stands", "up"), (None, "store only")],
+        ),
+        ({"leading": False, "this": "n3", "link": True}, [("leads", None), ("gone", None), ("stands", "up")]),
+    ],
+)
+def test_a_node_that_was_not_seen_for_a_while_is_gone_unless_it_is_heard_of(
+    cluster: dict[str, Any], roles: list[tuple[str | None, str | None]]
+) -> None:
+    leader = Leadership(3, "i1", "n1", "http://127.0.0.1:1", NOW, 5)
+    nodes = [
+        NodeRow(f"n{each}", f"i{each}", f"http://127.0.0.1:{each}", "0.1", NOW, NOW) for each in (1, 2, 3)
+    ]
+    view = ClusterView(
+        **{"this": "n1", **cluster}, leader=leader, nodes=nodes, ready=True, silent={"i1", "i2"}
+    )
+    assert [(node["role"], node["link"]) for node in cluster_view(view)["nodes"]] == roles
 
 
 def test_the_other_views_have_the_documented_shapes() -> None:

@@ -193,6 +193,21 @@ def test_workers_are_listed_shown_and_drained(node: StandIn) -> None:
     assert node.run("workers", "slots", "w1", "0").exit_code == 2
 
 
+def test_what_is_not_known_of_a_worker_is_a_dash(node: StandIn) -> None:
+    unknown = ("slots", "busy", "tags", "adapters", "tasks", "queues", "joined_at", "last_beat_seconds")
+    found = {**WORKER, **dict.fromkeys(unknown), "state": "silent", "facts": {}, "versions": {}}
+    node.answer("GET /v1/workers", {"workers": [found]})
+    node.answer("GET /v1/workers/w1", found)
+    row = node.run("workers", "list").stdout.splitlines()[1]
+    assert " ".join(row.split()) == "w1 silent - - 50 - - - -"
+    shown = [" ".join(text.split()) for text in node.run("workers", "show", "w1").stdout.splitlines()]
+    assert {"slots - of - busy, 50 attempts", "queues -", "joined -", "last beat -"} <= set(shown)
+    assert node.run("workers", "tasks", "w1").exit_code == 0
+    attached = node.run("queues", "attach", "b", "w1")
+    assert (attached.exit_code, "is not known" in attached.stderr) == (1, True)
+    assert {asked.method for asked in node.asked} == {"GET"}
+
+
 def test_a_drain_may_have_a_deadline_and_be_waited_for(node: StandIn) -> None:
     node.answer("PATCH /v1/workers/w1", WORKER)
     node.answer("GET /v1/workers/w1", {**WORKER, "running": 0})

@@ -99,6 +99,9 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("worker", "--join"),
         ("worker --join somewhere", "http://"),
         ("init --database mysql://x", "sqlite:///"),
+        ("up --database=", "fairway: database is empty; name sqlite:///"),
+        ("init --database=", "fairway: database is empty"),
+        ("doctor --database=", "fairway: database is empty"),
         ("init --scheduler ../x", "cannot name a scheduler"),
         ("--url ftp://x jobs list", "http://host:port"),
     ],
@@ -119,6 +122,12 @@ def test_a_wrong_call_is_explained(line: str, says: str) -> None:
 )
 def test_the_help_that_is_named_is_that_of_the_command(line: str, command: str) -> None:
     check(line, f" {command} --help\n")
+
+
+@pytest.mark.parametrize("command", ["up", "init", "doctor"])
+def test_a_variable_that_is_empty_names_no_database(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_DATABASE", "")
+    check(command, "fairway: FAIRWAY_DATABASE is empty; name sqlite:///")
 
 
 def test_a_node_that_is_not_there_is_the_worlds_fault() -> None:

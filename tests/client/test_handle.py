@@ -226,6 +226,19 @@ def test_the_environment_says_where_the_node_is(peer: Peer, monkeypatch: pytest.
     assert peer.asked[0].headers["authorization"] == "Bearer secret"
 
 
+def test_an_empty_database_is_no_wish_for_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FAIRWAY_URL", "FAIRWAY_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidRequest, match="database is empty"):
+        fairway.App(database="")
+    app = fairway.App()
+    assert "127.0.0.1:8899" in repr(app)
+    monkeypatch.setenv("FAIRWAY_DATABASE", "")
+    assert "127.0.0.1:8899" in repr(app)
+    with pytest.raises(InvalidRequest, match="FAIRWAY_DATABASE is empty"):
+        app.get(JOB)
+
+
 def test_progress_is_asked_for_while_the_job_runs(peer: Peer, send: Any) -> None:
     peer.says(job("queued"), job("running", progress={"fraction": 0.4}), job("running", progress=None))
     handle = send.submit("a")

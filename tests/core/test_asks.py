@@ -76,6 +76,23 @@ def test_a_cancelled_job_that_comes_back_does_not_run_again() -> None:
     assert plan.batch.returns == []
 
 
+@pytest.mark.parametrize("reason", ["cancelled", "dropped", "replaced"])
+def test_a_job_that_ends_while_it_waits_is_told_of_with_the_reason_of_its_outcome(reason: str) -> None:
+    stage = Stage()
+    stage.set("q", capacity=1, overflow="drop_oldest")
+    stage.submit(1)
+    if reason == "cancelled":
+        cancel(stage, 1)
+    elif reason == "dropped":
+        stage.submit(2)
+    else:
+        stage.absorb(happened.Replaced([stage.arrivals[1]]))
+    batch = stage.step().batch
+    [drop], [told] = batch.drops, [one for one in batch.news if one.kind == "job.ended"]
+    assert (json.loads(drop.outcome or b"{}")["reason"], told.detail) == (reason, {"reason": reason})
+    assert (list(told.jobs), told.queue, told.state) == ([1], "q", State.CANCELLED)
+
+
 # --- edit ------------------------------------------------------------------------------------------------
 def edit(stage: Stage, job: int, **changes: Any) -> Plan:
     old = stage.arrivals[job]

@@ -15,6 +15,7 @@ from fairway.node.app import Node
 from fairway.node.databases import choose_database
 from fairway.node.options import NodeOptions, scaled_timers, time_scale
 from fairway.node.program import _farewell, _greeting
+from fairway.store import Leadership
 
 
 def check(message: str | None, **options: Any) -> None:
@@ -181,6 +182,16 @@ def test_a_database_is_a_file(address: str, file: str, monkeypatch: pytest.Monke
     assert NodeOptions("other.db").database_path() == Path("other.db")  # what is said goes before
 
 
+@pytest.mark.parametrize("address", ["", " "])
+def test_an_empty_address_is_no_wish_for_the_default(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_DATABASE", raising=False)
+    check("database is empty", database=address)
+    check(None)
+    monkeypatch.setenv("FAIRWAY_DATABASE", address)
+    check("FAIRWAY_DATABASE is empty")
+    check(None, database="other.db")
+
+
 @pytest.mark.parametrize("address", ["postgresql://host/db", "sqlite:///", "sqlite://jobs.db", "http://x"])
 def test_an_address_that_is_no_file_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest, match="not of the form sqlite:///"):
@@ -224,10 +235,12 @@ def test_a_node_greets_with_where_it_is_and_what_to_try() -> None:
 
 
 def test_a_node_that_stands_by_says_who_leads_and_how_to_reach_itself() -> None:
-    about = {"name": "n1", "url": "http://127.0.0.1:7", "path": Path("f"), "prefix": ""}
-    node = SimpleNamespace(**about, engine=None, no_leader_detail=lambda: "n2 leads")
-    lines = list(_greeting([node]))  # type: ignore[list-item]
-    assert any("stands by: n2 leads" in line for line in lines)
+    node = Node(NodeOptions("f", name="n1"))
+    node.url = "http://127.0.0.1:7"
+    assert "  stands by: nobody leads just now\n" in list(_greeting([node]))
+    node.link.see(Leadership(3, "holder", "n2", "http://127.0.0.1:8", 0, 5))
+    lines = list(_greeting([node]))
+    assert "  stands by: n2 at http://127.0.0.1:8 leads\n" in lines
     assert any("--url http://127.0.0.1:7 submit" in line for line in lines)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from fairway.core.lifecycle import State
 from fairway.core.model import Delivery
+from fairway.desk import WorkerView
 from fairway.errors import Busy, Conflict, StoreUnavailable, WorldError
 from fairway.node import ports
 from fairway.node.engine import COMMIT_TRIES
@@ -278,6 +279,26 @@ async def test_a_newer_connection_of_a_worker_closes_the_older(tmp_path: Path) -
         await asyncio.sleep(0.1)
         [view] = await in_time(shell.desk.workers())
         assert view.state == "silent"
+
+
+@in_virtual_time
+async def test_a_new_leader_invents_nothing_of_a_worker_that_has_not_said_hello_to_it(tmp_path: Path) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        worker = await Hand(shell.leader.open_port()).hello()
+        await shell.submit(new_job(1))
+        await until(worker.begun)
+        before = shell.leader
+        shell.step_down()
+        await shell.leads_again(before)
+        [view] = await in_time(shell.desk.workers())
+        assert view == WorkerView("w", "w-1", "silent", running=1)
+        given = await in_time(shell.desk.set_worker("w", {"slots": 2, "queues": ["q"]}))
+        assert (given.slots, given.busy, given.queues) == (2, None, ["q"])
+        await Hand(shell.leader.open_port()).hello(holds=[wire.Held(1, 1)])
+        await asyncio.sleep(0.1)
+        [view] = await in_time(shell.desk.workers())
+        assert (view.state, view.slots, view.busy, view.tasks) == ("up", 2, 1.0, ["t"])
+        assert view.joined_at is not None and view.last_beat_seconds is not None
 
 
 @in_virtual_time

@@ -24,6 +24,7 @@ from fairway.cli.checks import (
 )
 from fairway.cli.moments import seconds_since, show_seconds
 from fairway.cli.output import COLOURS, clean, say, show_json
+from fairway.cli.parsing import database_address
 from fairway.errors import FairwayError
 from fairway.places import data_directory, is_postgres, sqlite_file
 
@@ -32,7 +33,7 @@ CLOCK_AHEAD_SECONDS, CLOCK_BEHIND_SECONDS = 60.0, 5.0
 
 
 @click.command()
-@click.option("--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="The database to look at.")
+@click.option("--database", callback=database_address, metavar="URL", help="The database to look at.")
 @talks
 def doctor(database: str | None) -> int:
     """Check this machine and the node, and say what to do."""

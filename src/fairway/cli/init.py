@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from fairway.cli.output import clean, say
+from fairway.cli.parsing import database_address
 from fairway.errors import StoreUnusable
 from fairway.places import (
     check_scheduler,
@@ -24,7 +25,7 @@ MAGIC = b"SQLite format 3\0"
 
 @click.command()
 @click.option(
-    "--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db or postgresql://..."
+    "--database", callback=database_address, metavar="URL", help="sqlite:///path/file.db or postgresql://..."
 )
 @click.option("--scheduler", metavar="NAME", help="Which of several schedulers on one database.")
 def init(database: str | None, scheduler: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fairway.errors import InvalidRequest
+from fairway.places import database_given
 from fairway.times import parse_duration, parse_time
 
 
@@ -20,6 +21,11 @@ def duration(_: click.Context, parameter: click.Parameter, text: str | None) -> 
         return None if text is None else parse_duration(text, parameter.opts[0])
     except InvalidRequest as error:
         raise click.BadParameter(str(error)) from None
+
+
+def database_address(_: click.Context, __: click.Parameter, address: str | None) -> str | None:
+    """Read a database's address, else that of the variable: to click an empty one is absent."""
+    return database_given(address)
 
 
 def lasting(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:

@@ -290,7 +290,9 @@ def detach(queue: str, worker: str) -> None:
 
 def _globs(worker: str) -> list[str]:
     found = current().transport().call("GET", f"/workers/{part(worker)}")
-    return list(found.get("queues") or [])
+    if found.get("queues") is None:  # what was added to nothing would take from it all that it serves
+        raise click.ClickException(f"what {worker} serves is not known before it connects again; try later")
+    return list(found["queues"])
 
 
 def _attach(worker: str, globs: list[str]) -> None:

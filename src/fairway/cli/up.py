@@ -8,14 +8,14 @@ import click
 
 from fairway.cli.machine import check_apps, executes, read_adapters
 from fairway.cli.output import clean, say
-from fairway.cli.parsing import split_commas
+from fairway.cli.parsing import database_address, split_commas
 
 DEFAULT_LISTEN = "127.0.0.1:8899"
 
 
 @click.command()
 @click.option(
-    "--database", envvar="FAIRWAY_DATABASE", metavar="URL", help="sqlite:///path/file.db or postgresql://..."
+    "--database", callback=database_address, metavar="URL", help="sqlite:///path/file.db or postgresql://..."
 )
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT", help="0: any port.")
 @executes
@@ -75,7 +75,7 @@ def up(
     from fairway.node.schedulers import check_names
 
     options = NodeOptions(
-        database=database or "",
+        database=database,
         listen=listen,
         name=name,
         slots=slots,

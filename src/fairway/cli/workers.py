@@ -16,6 +16,8 @@ from fairway.cli.parsing import duration
 from fairway.errors import CallerError
 
 POLL_SECONDS = 0.25
+#: Of a worker that has not connected since another node leads: only what runs there is written down.
+NOT_KNOWN = "-"
 
 
 @click.group()
@@ -52,7 +54,8 @@ def _row(worker: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _busy(worker: dict[str, Any]) -> str:
-    return f"{worker.get('busy') or 0:.1f}".removesuffix(".0")
+    busy = worker.get("busy")
+    return NOT_KNOWN if busy is None else f"{busy:.1f}".removesuffix(".0")
 
 
 def _joined(names: Any) -> str:
@@ -75,18 +78,27 @@ def _show(worker: dict[str, Any]) -> None:
         [
             ("worker", worker["name"]),
             ("state", worker["state"]),
-            ("slots", f"{_busy(worker)} of {worker['slots']} busy, {worker.get('running', 0)} attempts"),
-            ("queues", _joined(worker.get("queues")) or "none"),
+            ("slots", f"{_busy(worker)} of {_slots(worker)} busy, {worker.get('running', 0)} attempts"),
+            ("queues", NOT_KNOWN if worker["queues"] is None else _joined(worker["queues"]) or "none"),
             ("tags", _joined(worker.get("tags"))),
             ("adapters", _joined(_adapters(worker))),
             ("versions", _joined(_versions(worker))),
-            ("joined", exact(worker.get("joined_at"))),
-            ("last beat", f"{show_seconds(worker.get('last_beat_seconds') or 0.0)} ago"),
+            ("joined", exact(worker.get("joined_at")) or NOT_KNOWN),
+            ("last beat", _last_beat(worker)),
             ("incarnation", worker.get("incarnation")),
             *((words, value) for words, value in machine_of(worker.get("facts") or {}) if value),
             *(("task" if not index else "", line) for index, line in enumerate(_tasks(worker))),
         ]
     )
+
+
+def _slots(worker: dict[str, Any]) -> str:
+    return NOT_KNOWN if worker["slots"] is None else str(worker["slots"])
+
+
+def _last_beat(worker: dict[str, Any]) -> str:
+    said = show_seconds(worker.get("last_beat_seconds"))
+    return NOT_KNOWN if said is None else f"{said} ago"
 
 
 def _adapters(worker: dict[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from fairway.client.task import AsyncTask, Task, name_of
 from fairway.client.together import Together
 from fairway.errors import Conflict, InvalidRequest
 from fairway.names import check_task
-from fairway.places import without_password
+from fairway.places import database_given, without_password
 
 if TYPE_CHECKING:
     from fairway.client.channel import Channel
@@ -61,6 +61,8 @@ class App:
     ) -> None:
         if url and database:
             raise InvalidRequest("give url or database, not both", field="database")
+        if database is not None:
+            database_given(database)
         self._url, self._database, self._token = url, database, token
         self._defaults = {} if queue is None else checked({"queue": queue}, TaskOptions)
         self._channel: Channel | None = None
@@ -248,7 +250,7 @@ class App:
     def _database_given(self) -> str | None:
         if self._database or self._url or os.environ.get("FAIRWAY_URL"):
             return self._database
-        return os.environ.get("FAIRWAY_DATABASE") or None
+        return database_given(None)
 
     def _token_given(self) -> str | None:
         return self._token or os.environ.get("FAIRWAY_TOKEN") or None
@@ -272,7 +274,8 @@ class App:
         return [Handle(self, job, request.task) for job, request in zip(jobs, requests, strict=True)]
 
     def __repr__(self) -> str:
-        place = without_password(self._database_given() or self._url or DEFAULT_URL)
+        given = os.environ.get("FAIRWAY_URL") or os.environ.get("FAIRWAY_DATABASE")
+        place = without_password(self._database or self._url or given or DEFAULT_URL)
         return f"<App {place}: {len(self.tasks)} tasks>"
 
 

@@ -37,10 +37,7 @@ def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
         _stop(world, live, ask.force, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
     elif _take_out(world, ask.job, now):
-        outcome = describe(Reason.CANCELLED, note("Cancelled", "cancelled while it waited"))
-        world.plan.batch.drops.append(Drop(ask.job.job, State.CANCELLED, outcome, now.wall))
-        world.counts.cancelled += 1
-        _tell_job(world, "job.ended", ask.job.job, ask.job.queue, State.CANCELLED, ask.job.shape.task, now)
+        _drop(world, ask.job, Reason.CANCELLED, note("Cancelled", "cancelled while it waited"), now)
         world.plan.replies.append(Reply(ask.ticket, "cancelled"))
     else:
         world.plan.replies.append(Reply(ask.ticket, error=MOVED))
@@ -57,10 +54,7 @@ def _take_out(world: World, job: Arrival, now: Moment) -> bool:
 def give_up(world: World, job: Arrival, now: Moment) -> None:
     """End a waiting job because more wait than may."""
     world.tree.remove(job, now.wall)
-    outcome = describe(Reason.DROPPED, note("Dropped", f"queue '{job.queue}' holds no more"))
-    world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))
-    world.counts.cancelled += 1
-    _tell_job(world, "job.ended", job.job, job.queue, State.CANCELLED, job.shape.task, now)
+    _drop(world, job, Reason.DROPPED, note("Dropped", f"queue '{job.queue}' holds no more"), now)
 
 
 def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
@@ -74,10 +68,19 @@ def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
         _take_out(world, job, now)
         notices.watch(world, job)  # it may not be known here yet
         world.tree.deadlines.over.pop(job.job, None)
-        outcome = describe(Reason.REPLACED, note("Replaced", "a newer job took its unique key"))
-        world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, outcome, now.wall))
-        world.counts.cancelled += 1
-        _tell_job(world, "job.ended", job.job, job.queue, State.CANCELLED, job.shape.task, now)
+        _drop(world, job, Reason.REPLACED, note("Replaced", "a newer job took its unique key"), now)
+
+
+def _drop(world: World, job: Arrival, reason: Reason, error: bytes, now: Moment) -> None:
+    """Write down that a job which waited ended without a begin, and tell why."""
+    world.plan.batch.drops.append(Drop(job.job, State.CANCELLED, describe(reason, error), now.wall))
+    world.counts.cancelled += 1
+    world.plan.batch.news.append(
+        News(
+            "job.ended", now.wall, (job.job,), job.queue, State.CANCELLED, task=job.shape.task,
+            detail={"reason": reason.value},
+        )
+    )  # fmt: skip
 
 
 def edit(world: World, ask: EditAsked, now: Moment) -> None:
@@ -333,8 +336,6 @@ def _stop(world: World, live: Live, force: bool, now: Moment) -> None:
 def flag(world: World, live: Live, now: Moment) -> None:
     """Write down that a running attempt is being cancelled."""
     world.plan.batch.flags.append(Flag(live.job, live.attempt, live.incarnation))
-    _tell_job(world, "job.cancelling", live.job, live.queue.path, State.RUNNING, live.shape.task, now)
-
-
-def _tell_job(world: World, kind: str, job: int, queue: str, state: State, task: str, now: Moment) -> None:
-    world.plan.batch.news.append(News(kind, now.wall, (job,), queue, state, task=task))
+    world.plan.batch.news.append(
+        News("job.cancelling", now.wall, (live.job,), live.queue.path, State.RUNNING, task=live.shape.task)
+    )

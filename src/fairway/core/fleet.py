@@ -30,7 +30,7 @@ def join(world: World, event: Joined, now: Moment) -> None:
     _measure(world, worker)
     worker.connected, worker.heard_at, worker.about = True, now.mono, dict(event.about)
     worker.refusing = False
-    worker.joined_at = worker.joined_at or now.wall
+    worker.joined_at = now.wall if worker.joined_at is None else worker.joined_at
     report(world, spec.incarnation, event.results, event.luck, now)
     _renew_holds(world, worker, event.holds, now)
     _send_again(world, worker, event.holds)

@@ -134,7 +134,7 @@ class Worker:
         self.draining = False
         self.refusing = False  # it handed back what it had not started: nothing more before its next beat
         self.heard_at = mono
-        self.joined_at = 0
+        self.joined_at: int | None = None  # None: only its attempts are known, from an earlier leader
         self.about: dict[str, object] = {}
 
     @property

@@ -30,6 +30,7 @@ from fairway.node.hosting import OwnWorker
 from fairway.node.link import Link
 from fairway.node.metrics import tenant_numbers
 from fairway.node.mover import Mover
+from fairway.node.neighbours import is_silent
 from fairway.node.options import NodeOptions, url_of
 from fairway.node.ports import Roster
 from fairway.node.postman import Postman
@@ -47,7 +48,6 @@ log = logging.getLogger("fairway.node")
 STAND_AGAIN_SECONDS = 2.0
 SETTLE_SECONDS = 0.6  # a node alone on its file leads by then
 PAUSE_MOST_SECONDS = 5.0
-NODE_SILENT_SECONDS = 30
 LOOK_AT_LOCKS_SECONDS = 0.25
 WRITE_DOWN_SECONDS = 10.0
 
@@ -178,8 +178,13 @@ class Node:
         if self.engine is not None:
             self.engine.stop()
 
+    def who_leads(self) -> str:
+        """Say who leads while this node stands by."""
+        leader = self.link.leader
+        return "nobody leads just now" if leader is None else f"{leader.name} at {leader.url} leads"
+
     def no_leader_detail(self) -> str:
-        """Say where things stand when this node does not lead."""
+        """Say why what was asked cannot be done here when this node does not lead."""
         leader = self.link.leader
         if leader is None:
             return "nobody leads just now; try again in a moment"
@@ -246,10 +251,9 @@ class Node:
 
     async def _let_others_stand(self) -> None:
         """After stepping down, wait a moment for another node to lead, if there is one."""
-        recent = wall() - NODE_SILENT_SECONDS * 1_000_000
         with contextlib.suppress(WorldError):
             nodes = await self.store.nodes()
-            if any(node.incarnation != self.incarnation and node.seen_at > recent for node in nodes):
+            if any(node.incarnation != self.incarnation and not is_silent(node, wall()) for node in nodes):
                 assert self._elector is not None
                 await self._elector.watch(STAND_AGAIN_SECONDS)
 
@@ -329,8 +333,7 @@ class Node:
 
     async def _look_around(self) -> None:
         """See which nodes there are, for the workers to know."""
-        recent = wall() - NODE_SILENT_SECONDS * 1_000_000
-        nodes = [node for node in await self.store.nodes() if node.seen_at > recent and node.url]
+        nodes = [node for node in await self.store.nodes() if node.url and not is_silent(node, wall())]
         self.roster.urls = tuple(sorted(node.url for node in nodes))
 
     def _row(self) -> NodeRow:

@@ -58,6 +58,7 @@ from fairway.ids import IdMaker, show
 from fairway.keys import KeyedQueues, with_keys
 from fairway.node import failure_book
 from fairway.node.engine import Engine, arrival_of_stored
+from fairway.node.neighbours import is_silent, without_predecessors
 from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
     find_over,
@@ -493,7 +494,7 @@ class NodeDesk:
             return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
 
         views = await _ask_leader(self._leader().look(read))
-        return sorted(views, key=lambda view: (view.name, view.joined_at))
+        return sorted(views, key=lambda view: (view.name, view.joined_at or 0))
 
     async def set_worker(self, name: str, changes: dict[str, Any]) -> WorkerView:
         queues = changes.get("queues")
@@ -516,7 +517,7 @@ class NodeDesk:
         engine = self._node.engine
         return ClusterView(
             leader=leadership if led else None,
-            nodes=nodes,
+            nodes=without_predecessors(nodes),
             this=self.name,
             leading=engine is not None,
             ready=led,
@@ -524,6 +525,7 @@ class NodeDesk:
             link=None if engine is not None else self._node.link.up,
             linked=dict(self._node.linked.values()) if engine is not None else {},
             stands=self._node.options.lead,
+            silent={node.incarnation for node in nodes if is_silent(node, wall())},
         )
 
     async def step_down(self) -> None:
@@ -746,6 +748,10 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) ->
 
 def _show_worker(worker: Worker, mono: float) -> WorkerView:
     spec = worker.spec
+    if worker.joined_at is None:  # only its hello says what it has; people may have given it some since
+        queues = None if worker.attached is None else list(worker.attached)
+        slots, running = worker.given_slots, len(worker.live)
+        return WorkerView(spec.name, spec.incarnation, "silent", slots=slots, running=running, queues=queues)
     state = "silent" if not worker.connected else "draining" if worker.draining else "up"
     facts, signatures = worker.about.get("facts"), worker.about.get("signatures")
     return WorkerView(

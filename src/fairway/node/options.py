@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fairway.addresses import private_allowed
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
-from fairway.places import check_scheduler, data_directory, scheduler_file, sqlite_file
+from fairway.places import check_scheduler, data_directory, database_given, scheduler_file, sqlite_file
 
 #: In which running jobs may finish when the node stops; a person waits for it.
 GRACE_SECONDS = 3.0
@@ -26,7 +26,7 @@ _word = re.compile(r"[\x21-\x7e]{1,512}")
 class NodeOptions:
     """How a node runs. Everything has a default; nonsense is refused at start."""
 
-    database: str = ""
+    database: str | None = None
     listen: str = "127.0.0.1:8899"
     name: str | None = None
     slots: int | None = None
@@ -72,6 +72,7 @@ class NodeOptions:
                 raise InvalidRequest(f"{name} must be above 0", field=name)
         if self.scheduler is not None:
             check_scheduler(self.scheduler)
+        database_given(self.database)
         self.check_token()
         self.check_address()
         self.check_advertised()
@@ -86,7 +87,7 @@ class NodeOptions:
 
     def database_address(self) -> str:
         """Return the address as given, "" for the default file."""
-        return self.database or os.environ.get("FAIRWAY_DATABASE") or ""
+        return database_given(self.database) or ""
 
     def database_path(self) -> Path:
         """Return the SQLite file; each scheduler has its own, beside that of the default one."""

@@ -120,7 +120,7 @@ def _greeting(nodes: Sequence[Node]) -> Iterator[str]:
         yield f"fairway {__version__}, {_named(node)}node {node.name}"
         yield f"  api      {node.url}"
         yield f"  database {node.path}"
-        yield "" if node.engine is not None else f"  stands by: {node.no_leader_detail()}\n"
+        yield "" if node.engine is not None else f"  stands by: {node.who_leads()}\n"
     call = _how_to_call(nodes[0].url)
     yield "try, in another terminal:"
     yield f"  {call} submit --wait -- echo hello"
