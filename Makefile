@@ -23,7 +23,7 @@ SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
 CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-takeover bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-takeover bench-idle bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -120,6 +120,9 @@ bench-backlog: setup ## Load 10,000,000 waiting jobs into a core and watch its m
 
 bench-takeover: setup ## Kill a leader on 5,000,000 waiting jobs; say when the next one begins, and its memory.
 	@$(BIN)/python -m bench.takeover $(ARGS)
+
+bench-idle: setup ## Count what three nodes and twenty workers ask of PostgreSQL while nothing happens.
+	@$(BIN)/python -m bench.idle $(ARGS)
 
 bench-memory: setup ## Send 1,000,000 jobs through one node, then one worker, and watch their memory.
 	@$(BIN)/python -m bench.run --only memory --memory-jobs 1000000 $(ARGS)

@@ -91,12 +91,14 @@ class TempPostgres:
     def kill(self) -> None:
         """End it as a power cut would: the postmaster first, then what it leaves behind."""
         if self.process is not None:
+            self.process.send_signal(signal.SIGSTOP)  # so that it has no other children than we see
             children = _children_of(self.process.pid)
             self.process.kill()
             for child in children:
                 with_suppress(os.kill, child, signal.SIGKILL)
             self.process.wait(10)
             self.process = None
+            _until_gone(children)  # a new server does not start while one of them holds the memory
 
     def stop(self) -> None:
         """End it and remove its folder."""
@@ -225,6 +227,22 @@ def _has_user(name: str) -> bool:
 def _children_of(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(child) for child in path.read_text().split()] if path.exists() else []
+
+
+def _until_gone(pids: list[int]) -> None:
+    """Wait until no process is left of these but what its parent has not looked at."""
+    deadline = time.monotonic() + START_SECONDS
+    while any(map(_is_alive, pids)):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"some of {pids} live on though they were killed")
+        time.sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _copy_out(binaries: Path) -> Path:
