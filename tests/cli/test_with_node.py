@@ -253,6 +253,9 @@ def test_a_job_that_is_not_there_is_named(fairway: Shell, verb: str, word: str) 
     done = fairway("jobs", verb, "0000000000001")
     assert (done.returncode, done.stdout) == (1, f"0 jobs {word}\n")
     assert "there is no job 0000000000001" in done.stderr
+    told = json.loads(fairway("--json", "jobs", verb, "0000000000001").stdout)
+    [refused] = told["refusals"] if verb == "delete" else told["refused"]
+    assert (refused["id"], refused["code"]) == ("0000000000001", "no_such_job")
 
 
 def test_what_waits_for_others_is_found_by_a_query_moved_and_cancelled(fairway: Shell) -> None:

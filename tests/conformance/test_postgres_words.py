@@ -220,6 +220,20 @@ async def test_who_was_awake_reads_before_it_listens(leader: Leader) -> None:
     assert jobs_of(await leader.take()) == [1, 2]
 
 
+async def test_who_comes_before_it_is_written_that_the_leader_sleeps_is_read_first(leader: Leader) -> None:
+    """A look in between does not see who comes after it and, as the row says, need not ring."""
+    heard = leader.store._bell
+    heard.asleep = False
+    heard.judge()
+    await leader.take()
+    await leader.submit(new_job(1))
+    words = heard.take_words()
+    assert words == []  # it is not known yet whether all others would have rung
+    heard.beaten()
+    await leader.submit(new_job(2))
+    assert jobs_of(await leader.take()) == [1, 2]
+
+
 async def test_while_a_read_was_cut_short_words_do_not_count(leader: Leader) -> None:
     """What they tell of may be among what was read, though the snapshot does not say so."""
     leader.store._intake._expects_few = False
@@ -252,6 +266,7 @@ async def test_a_new_leader_reads_all_whatever_it_hears(leader: Leader) -> None:
         '1 1 2 [7,"q",null,0,"python","t","5",false,1]',
         '1 1 2 [7,"q",null,0,"python","t","no JSON",false,1]',
         '2 999999999 9 [7,"q",null,0,"python","t",null,false,1]',
+        f'1 1 2 [7,"q",null,0,"python","t","{"[" * 3500 + "]" * 3500}",false,1]',
     ],
 )
 async def test_whatever_else_is_said_is_a_ring(leader: Leader, dsn: str, words: str) -> None:

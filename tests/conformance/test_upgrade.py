@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from fairway.core.lifecycle import State
+from fairway.errors import WorldError
 from fairway.store import ScheduleChange, ScheduleRow, Store
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.sqlite import SqliteStore
@@ -53,6 +54,27 @@ async def test_waiting_running_and_ended_jobs_come_along(stage: Stage) -> None:
     assert await stage.states(7, 8, 9) == [State.RUNNING, State.SUCCEEDED, State.SUCCEEDED]
     row = ScheduleRow("night", 1, b"{}", b"{}", NOW, NOW)
     assert await store.write_schedule(stage.term, "leader", ScheduleChange("night", 0, row), NOW) == []
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_an_upgrade_that_somebody_is_in_the_way_of_says_so_and_changes_nothing(stage: Stage) -> None:
+    """Whoever submits inside a transaction of its own holds what it read, the beat, until that is over."""
+    store = stage.store
+    assert isinstance(store, PostgresStore)
+    await stage.submit(new_job(7))
+    await store.close()
+    await go_back(store)
+    user = await asyncpg.connect(store.dsn, timeout=10)
+    try:
+        async with user.transaction():
+            await user.execute("SELECT * FROM fairway.beat")
+            with pytest.raises(WorldError, match="lock"):
+                await store.open()
+    finally:
+        await user.close()
+    await store.close()
+    await store.open()
+    assert await stage.waiting() == [7]
 
 
 async def go_back(store: Store) -> None:

@@ -234,7 +234,7 @@ def test_what_nobody_can_run_stands_in_nobodys_way(discipline: str) -> None:
     stage.submit(5)
     world, now = stage.core.world, stage.now
     positions = {job: position(world, stage.arrivals[job], now.wall) for job in (2, 3, 4, 5)}
-    assert positions == {2: 0, 3: 0, 4: 2, 5: 1}
+    assert positions == {2: 0, 3: 0, 4: 2, 5: 1}  # of those that nobody can run, as they came
     said = explain(world, stage.arrivals[3], now.wall)
     assert said is not None and said.reason == "busy"
     assert foresee(world.tree, world.tree.queues["q"], 9, now) == [3, 5, 2, 4]

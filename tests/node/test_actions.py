@@ -13,10 +13,11 @@ import pytest
 from fairway.action import Action, ActionProgress, Canary, Refusal
 from fairway.clock import wall
 from fairway.core.lifecycle import State
-from fairway.core.model import DEFAULT_RULES
+from fairway.core.model import DEFAULT_RULES, Extras
 from fairway.errors import Busy, NoLeader, NotFound
 from fairway.node.actions import MOST_AT_ONCE, Run
 from fairway.node.app import Node, NodeOptions
+from fairway.node.deeds import deed_of
 from fairway.query import Query, parse
 from fairway.store import NewJob, StoredJob, Submission
 from fairway.wire import messages as wire
@@ -335,3 +336,18 @@ async def test_it_is_told_when_it_begins_and_how_it_ended(node: Node) -> None:
 async def _told(node: Node) -> list[tuple[str, object]]:
     events = await node.store.events_after(0, 0)
     return [(one.event.kind, one.event.detail) for one in events if one.event.kind.startswith("operation.")]
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("ok", {1, 2}), ("error", {1})])
+async def test_what_waited_for_another_counts_as_cancelled_only_if_it_never_began(
+    node: Node, kind: str, refused: set[int]
+) -> None:
+    """The page was read while it was blocked; then the other ended, and it ran, or failed with that."""
+    await submit(node, 1)
+    await submit(node, 1, first=2, extras=Extras(after=(1,)))
+    page = await node.store.find_jobs([1, 2])
+    async with working(node, lambda job: kind):
+        await until_counted(node, "state:ended", 2)
+    assert node.engine is not None
+    cancel = deed_of(action("cancel", "queue:q"), node.desk, node.store, node.engine.reign)
+    assert {refusal.job for refusal in await cancel(page)} == refused

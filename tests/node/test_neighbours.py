@@ -39,9 +39,11 @@ async def test_a_cluster_shows_no_predecessors_and_says_who_was_not_seen(tmp_pat
         node("n1", "new", started=-3),
         node("n1", "elsewhere", port=2, started=-900, seen=-600),
         node("n2", "other", started=-900),
+        node("n3", "before", started=-60, seen=-40),
+        node("n3", "clock set back", started=-7000, seen=-1),
     ):
         await store.save_node(row)
     async with Shell(tmp_path, store) as shell:
         seen = await in_time(shell.desk.cluster())
-    assert {one.incarnation for one in seen.nodes} == {"new", "elsewhere", "other"}
-    assert seen.silent == {"older", "elsewhere"}
+    assert {one.incarnation for one in seen.nodes} == {"new", "elsewhere", "other", "clock set back"}
+    assert seen.silent == {"older", "elsewhere", "before"}

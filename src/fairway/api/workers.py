@@ -37,10 +37,10 @@ async def list_workers(call: Call) -> Answer:
 
 async def show_worker(call: Call) -> Answer:
     """Show one worker with its tasks, versions and facts."""
-    for worker in await call.desk.workers():
-        if worker.name == call.path["name"]:
-            return answer_json(worker_view(worker))
-    raise NotFound("there is no worker of that name")
+    found = [worker for worker in await call.desk.workers() if worker.name == call.path["name"]]
+    if not found:
+        raise NotFound("there is no worker of that name")
+    return answer_json(worker_view(found[-1]))  # before it may stand its lost predecessor
 
 
 async def patch_worker(call: Call) -> Answer:

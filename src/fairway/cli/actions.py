@@ -152,9 +152,11 @@ def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int
     return sweep_query(action, query, detach=detach)
 
 
-def sweep_query(action: Action, query: str, *, detach: bool) -> int:
+def sweep_query(action: Action, query: str, *, detach: bool, missing: Sequence[Refusal] = ()) -> int:
     """Let the node do *action* to all that *query* finds, and say how it went; returns the exit code."""
     operation = sweep({"q": query, "action": action.verb, **action.arguments}, detach=detach)
+    operation["refusals"] += [refusal._asdict() for refusal in missing]
+    operation["refused"] += len(missing)
     refusals = [Refusal(one["id"], one["code"], one["detail"]) for one in operation["refusals"]]
     _tell_refusals(action, refusals, operation["refused"])
     said, code = _told(action, operation)
@@ -173,9 +175,7 @@ def delete_named(jobs: Sequence[str], *, detach: bool) -> int:
     missing = [
         Refusal(job, "no_such_job", f"there is no job {job}") for job in jobs if find_id(job) not in known
     ]
-    _tell_refusals(DELETING, missing, len(missing))
-    code = sweep_query(DELETING, query, detach=detach)
-    return code or (1 if missing else 0)
+    return sweep_query(DELETING, query, detach=detach, missing=missing) or (1 if missing else 0)
 
 
 def _told(action: Action, operation: Operation) -> tuple[str, int]:

@@ -25,7 +25,7 @@ def schedules() -> None:
 @click.option("--dry-run", is_flag=True, help="Only check them, and show when they would fire.")
 @talks
 def apply(file: Path, dry_run: bool) -> None:
-    """Make or replace the schedules of a YAML or JSON file, all or none; others stay as they are."""
+    """Make or replace the schedules of a YAML or JSON file: if one is refused, none; others stay."""
     bodies = read_schedules(file)
     answers = _put(bodies, dry=True)  # one that is refused is to be known before any is made
     if not dry_run:

@@ -69,10 +69,11 @@ class Queue(Member):
         return any(taker.fits(shape) for taker in self.takers)
 
     def ahead_of(self, job: Arrival, now: int) -> int:
-        """Count the due jobs of its own that begin before this one: those are passed over that nobody can."""
-        if not self.takers:  # nobody can begin anything: they stand as they came
-            return self.own.ahead(job, now)
-        return self.own.ahead(job, now, lambda shape: shape == job.shape or self.runs(shape))
+        """Count the due jobs of its own that begin before this one: what nobody can run is passed over.
+
+        A job that nobody can run itself stands as it came, among all: who could run it may run those, too.
+        """
+        return self.own.ahead(job, now, self.runs if self.runs(job.shape) else None)
 
     @property
     def full(self) -> bool:

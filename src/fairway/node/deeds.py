@@ -27,7 +27,7 @@ def deed_of(action: Action, desk: Desk, store: Store, reign: Reign) -> Deed:
         return lambda jobs: _delete(store, reign, jobs)
     verb = _verb_of(action, desk)
     if action.verb in ("cancel", "kill"):
-        return lambda jobs: _cancel(verb, jobs)
+        return lambda jobs: _cancel(verb, store, jobs)
     return lambda jobs: _each(verb, jobs)
 
 
@@ -44,12 +44,15 @@ def _verb_of(action: Action, desk: Desk) -> Verb:
     return verbs["edit" if action.verb == "move" else action.verb]
 
 
-async def _cancel(verb: Verb, jobs: Sequence[StoredJob]) -> list[Refusal]:
+async def _cancel(verb: Verb, store: Store, jobs: Sequence[StoredJob]) -> list[Refusal]:
     """Cancel the youngest first: a job that waits for another fails with it unless its turn comes before."""
     refusals = await _each(verb, jobs[::-1])
-    # Its turn may come too late all the same. Then it never begins either, which is what was asked for.
-    blocked = {job.id for job in jobs if job.state is State.BLOCKED}
-    return [refusal for refusal in refusals if refusal.code != "ended" or refusal.job not in blocked]
+    # Its turn may come too late all the same. If it has not begun either, that is what was asked for.
+    blocked = {job.id: job.attempt for job in jobs if job.state is State.BLOCKED}
+    late = [refusal.job for refusal in refusals if refusal.code == "ended" and refusal.job in blocked]
+    ended = await store.find_jobs(late) if late else []
+    never_began = {job.id for job in ended if job.attempt == blocked[job.id]}
+    return [refusal for refusal in refusals if refusal.job not in never_began]
 
 
 async def _each(verb: Verb, jobs: Sequence[StoredJob]) -> list[Refusal]:

@@ -17,10 +17,10 @@ def is_silent(node: NodeRow, now: int) -> bool:
 
 
 def without_predecessors(nodes: Iterable[NodeRow]) -> list[NodeRow]:
-    """Leave out the nodes whose name and address a newer one has: these were started anew."""
+    """Leave out the nodes whose name and address another has that was seen later: these were started anew.
+
+    Not by when they were started: a clock that was set back would hide the one that lives.
+    """
     nodes = list(nodes)
-    newest: dict[tuple[str, str], int] = {}
-    for node in nodes:
-        place = (node.name, node.url)
-        newest[place] = max(node.started_at, newest.get(place, 0))
-    return [node for node in nodes if node.started_at == newest[node.name, node.url]]
+    last = {(node.name, node.url): node for node in sorted(nodes, key=lambda node: node.seen_at)}
+    return [node for node in nodes if last[node.name, node.url] is node]

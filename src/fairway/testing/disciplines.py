@@ -64,6 +64,15 @@ class DisciplineSuite:
                 assert ahead == list(range(len(alone)))
             assert serve(discipline) == order
 
+    def test_what_does_not_fit_takes_no_room_in_the_order(self) -> None:
+        discipline: Discipline = type(self).make(self.settings)
+        jobs = [Arrival(n, "q", f"f{n}", 0, SHAPES[n >= 10], n) for n in range(13)]
+        for job in jobs:
+            discipline.put(job)
+        told = list(discipline.order(NOW, 3, SHAPES[1].__eq__))
+        assert sorted(told) == [10, 11, 12]
+        assert [discipline.ahead(jobs[job], NOW, SHAPES[1].__eq__) for job in told] == [0, 1, 2]
+
     def test_what_is_removed_is_gone_and_nothing_else(self) -> None:
         for discipline, jobs, dice in self._drawn():
             for job in dice.sample(sorted(jobs), len(jobs) // 3):

@@ -282,7 +282,9 @@ class Sfq:
         """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
         self._pass_time(now)
         turns = served = self._turns
-        flows: Collection[Flow] = [flow for flow in self._flows.values() if flow.shapes]
+        flows: Collection[Flow] = [
+            flow for flow in self._flows.values() if (any(map(fits, flow.shapes)) if fits else flow.shapes)
+        ]
         if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
             flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.order))
         ghosts = [(copy(flow), flow.due_jobs(now, fits)) for flow in flows]

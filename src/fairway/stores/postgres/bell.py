@@ -41,6 +41,7 @@ class Bell:
         self.own_channel: str | None = None  # of this reign: nobody else can guess it
         self._words: list[Word] = []
         self._wordless = False  # it rang, and nobody said why
+        self._dozing = False  # whether it is known yet that we sleep cannot be said
         self._rung = asyncio.Event()
         self._rings = 0
         self._looked_at = self._judged_at = 0.0
@@ -92,7 +93,7 @@ class Bell:
         """Return what was said since the last time; nothing if it also rang for other reasons."""
         words, wordless = self._words, self._wordless
         self._words, self._wordless = [], False
-        return [] if wordless else words
+        return [] if wordless or self._dozing else words
 
     def judge(self) -> bool:
         """Once a beat: say whether the leader shall sleep, by how often it was rung at."""
@@ -100,11 +101,18 @@ class Bell:
         seconds, self._judged_at = max(now - self._judged_at, 0.001), now
         rings, self._rings = self._rings, 0
         awake, self.asleep = not self.asleep, rings < OFTEN * seconds
-        # Who came while we were awake did not ring: who is named next may not be the first.
-        self._wordless |= awake
+        self._dozing |= awake and self.asleep
         if not self.asleep:  # nobody rings from now on, and whoever waits does so for as long as if they did
             self._rung.set()
         return self.asleep
+
+    def beaten(self) -> None:
+        """The beat is written that says what was judged.
+
+        Who came while it said that we are awake did not ring, so who is named next may not be the first.
+        """
+        self._wordless |= self._dozing
+        self._dozing = False
 
     async def wait(self, timeout: float, answer: Callable[[], None] | None = None) -> bool:
         """Wait until it rings, or until it is time to look; False if neither came within *timeout*.

@@ -251,7 +251,9 @@ class PostgresStore:
     async def renew(self, term: int, holder: str, asleep: bool) -> bool:
         # A leader that is rung at all the time does better to stay awake.
         sleeps = self._bell.judge() and asleep
-        return bool(await self._urgent.run(self._sql["beat"], term, holder, sleeps, self._bell.own_channel))
+        beat = await self._urgent.run(self._sql["beat"], term, holder, sleeps, self._bell.own_channel)
+        self._bell.beaten()
+        return bool(beat)
 
     async def resign(self, term: int, holder: str) -> None:
         async with self._urgent.writing() as connection:

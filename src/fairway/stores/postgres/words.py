@@ -46,5 +46,5 @@ def word_from(text: str) -> Word | None:
             return None
         [taken] = taken_from([(int(number), *_decode(words), None, None, WAITING)])
         return Word(int(transaction), taken)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
