@@ -306,11 +306,11 @@ def test_a_new_seed_loses_and_doubles_nothing(drawn: list[str], divisor: int, wa
 
 
 # --- cost ------------------------------------------------------------------------------------------------
-def test_flows_that_no_worker_fits_are_not_looked_at() -> None:
+def test_flows_that_no_worker_fits_are_looked_at_once() -> None:
     line = Line()
     for number in range(2000):
         line.put(f"blocked{number}", shape=GPU)
-    line.put("free", 50)
+    line.put("free", 51)
     looked = 0
 
     def fits(shape: Shape) -> bool:
@@ -318,6 +318,8 @@ def test_flows_that_no_worker_fits_are_not_looked_at() -> None:
         looked += 1
         return shape is CPU
 
+    assert line.serve(1, fits=fits) == ["free"]
+    looked = 0
     assert line.serve(50, fits=fits) == ["free"] * 50
     assert looked < 50 * 10
 

@@ -64,7 +64,11 @@ class Discipline(Protocol):
         """Take a job out without serving it; False if it is not here (at that place)."""
 
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
-        """Name the next due job among the shapes that fit, or None; changes nothing."""
+        """Name the next due job among the shapes that fit, or None; changes nothing.
+
+        Kinds of workers ask again and again, each with a *fits* that is equal to its last one: what it said of a
+        shape may be remembered.
+        """
 
     def take(self, offer: Offer, most: int, now: int) -> Served:
         """Serve the offered job: it leaves, and is charged to its flow where that counts.
@@ -87,7 +91,7 @@ class Discipline(Protocol):
         """Name the job to give up because *arrival*, which has just come, is one too many; else None."""
 
     def shapes(self, now: int) -> Collection[Shape]:
-        """Return the shapes of which a job is due."""
+        """Return the shapes of which a job is due; may go on to change with them."""
 
     def next_due(self, now: int) -> int | None:
         """Return the wall time at which the next job that is not due becomes so."""

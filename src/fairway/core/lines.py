@@ -21,12 +21,13 @@ Chunk = tuple["array[int]", "array[int]", "array[int]"]  # places, jobs, tags
 class Line:
     """Sorted (place, job) pairs with a cheap front and end. Owned by one discipline."""
 
-    __slots__ = ("_chunks", "_head", "_length")
+    __slots__ = ("_chunks", "_head", "_length", "is_due")
 
     def __init__(self) -> None:
         self._chunks: list[Chunk] = []
         self._head = 0  # entries of the first chunk that have left already
         self._length = 0
+        self.is_due = False  # kept by the owner: whether its front was due at last sight
 
     def __len__(self) -> int:
         return self._length

@@ -41,7 +41,7 @@ class Queue(Member):
         self.rules: Rules = parent.rules if parent is not None else DEFAULT_RULES  # of jobs that say none
         self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
         self.line = Member(self, 0)  # and what of its slots they hold
-        self.shapes: Collection[Shape] = ()  # of its own jobs that are due
+        self.shapes: Collection[Shape] = ()  # of its own jobs that are due, mostly as they are now
         self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
         self.in_use = 0  # live attempts in the subtree
         self.waiting = 0  # waiting jobs in the subtree, due or not

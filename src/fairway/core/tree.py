@@ -14,7 +14,7 @@ Choosing changes nothing; only `take` does. Owned by the core.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
@@ -29,6 +29,8 @@ from fairway.core.ring import Ring
 
 #: Bounds of h, in seconds.
 LEAST_AHEAD, MOST_AHEAD = 0.002, 1.0
+#: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
+FEW_SHAPES = 8
 
 
 class Tree:
@@ -52,6 +54,7 @@ class Tree:
         self.bounded = False  # some queue takes no more than so many jobs
         self.keyed = False  # in some queue jobs without a unique key have their payload as one
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
+        self.seconds_of: Callable[[str, Shape], float] = lambda path, shape: 1.0  # what jobs should take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
         self.alarms = Alarms()
@@ -86,7 +89,7 @@ class Tree:
             parent = self.grow(above) if above else self.root
             self._made += 1
             queue = self.queues[path] = parent.children[name] = Queue(path, parent, self._made)
-            self.counts_seconds |= queue.own.by_seconds
+            self._estimate(queue)
         return queue
 
     def way_of(self, path: str) -> str:
@@ -146,8 +149,9 @@ class Tree:
         self.takers[taker] = count + 1
         if not count:
             for queue in self.queues.values():
-                if queue.shapes:
-                    self._look(queue)
+                if queue.shapes and self._can_begin(queue, taker):
+                    queue.takers |= {taker}
+                    self._refresh(queue)
 
     def dismiss(self, taker: Taker) -> None:
         """A worker of this kind is gone."""
@@ -165,6 +169,7 @@ class Tree:
     def put(self, arrival: Arrival, now: int) -> Queue:
         """Let a job wait in its queue."""
         queue = self.queues.get(arrival.queue) or self.grow(arrival.queue)
+        is_new = arrival.place <= now and arrival.shape not in queue.shapes
         queue.own.put(arrival)
         above: Queue | None = queue
         while above is not None:
@@ -176,8 +181,8 @@ class Tree:
             self._name(arrival.shape, 1)
         if arrival.place > now:
             self.alarms.arm(queue.path, arrival.place)
-        elif arrival.shape not in queue.shapes:
-            self._rest(queue, now)
+        elif is_new:
+            self._add(queue, arrival.shape, now)
         return queue
 
     def put_alike(self, groups: Sequence[Alike], now: int) -> bool:
@@ -188,6 +193,7 @@ class Tree:
         path, shape = groups[0].queue, groups[0].shape
         queue = self.queues.get(path) or self.grow(path)
         put_alike = getattr(queue.own, "put_alike", None)
+        is_new = shape not in queue.shapes
         if put_alike is None or not put_alike(groups):
             return False
         count = sum(len(group.jobs) for group in groups)
@@ -195,8 +201,9 @@ class Tree:
             above.waiting += count
         for group in groups:
             due = bisect_right(group.places, now)
-            if due and shape not in queue.shapes:
-                self._rest(queue, now)
+            if due and is_new:
+                self._add(queue, shape, now)
+                is_new = False
             if due < len(group.places):
                 self.alarms.arm(path, group.places[due])
         return True
@@ -388,26 +395,39 @@ class Tree:
             queue, looked = top, looked + 1
 
     # --- inside: who can begin something -----------------------------------------------------------
+    def _add(self, queue: Queue, shape: Shape, now: int) -> None:
+        """A job of another shape is due: who could begin nothing of the queue's own may be able to now."""
+        self._look(queue, now)
+        able = [taker for taker in self.takers if taker not in queue.takers and taker.fits(shape)]
+        new = {taker for taker in able if taker.attached(queue.path)}
+        if new:
+            queue.takers |= new
+            self._refresh(queue)
+
     def _rest(self, queue: Queue, now: int, refresh: bool = True) -> None:
-        """Look again which of a queue's own jobs are due; arm its timer for what is not."""
+        """Look again which of a queue's own jobs are due, and which kinds of workers could begin one."""
+        self._look(queue, now)
+        takers = frozenset(taker for taker in self.takers if self._can_begin(queue, taker))
+        if takers != queue.takers:
+            queue.takers = takers
+            if refresh:
+                self._refresh(queue)
+
+    def _look(self, queue: Queue, now: int) -> None:
+        """See which shapes of a queue's own jobs are due; arm its timer for what is not."""
         self._seen = max(self._seen, now)
         queue.shapes = queue.own.shapes(now)
         upcoming = queue.own.next_due(now)
         if upcoming is not None:
             self.alarms.arm(queue.path, upcoming)
-        self._look(queue, refresh)
 
-    def _look(self, queue: Queue, refresh: bool = True) -> None:
-        """Look again which kinds of workers could begin one of a queue's own jobs."""
-        takers = frozenset(
-            taker
-            for taker in self.takers
-            if taker.attached(queue.path) and any(taker.fits(shape) for shape in queue.shapes)
-        )
-        if takers != queue.takers:
-            queue.takers = takers
-            if refresh:
-                self._refresh(queue)
+    def _can_begin(self, queue: Queue, taker: Taker) -> bool:
+        """Say whether such workers could begin one of a queue's own jobs."""
+        if not taker.attached(queue.path):
+            return False
+        if len(queue.shapes) <= FEW_SHAPES:
+            return any(map(taker.fits, queue.shapes))
+        return queue.own.offer(taker.fits, self._seen) is not None
 
     def _refresh(self, queue: Queue) -> None:
         """See to it that a queue's line, and each queue above, stands in its parent's rings as it should."""
@@ -462,11 +482,17 @@ class Tree:
     def _rebuild(self, queue: Queue, now: int) -> None:
         """Give a queue a new discipline, and that one all its jobs."""
         old, queue.own = queue.own, make_discipline(queue.made_of)
-        self.counts_seconds |= queue.own.by_seconds
+        self._estimate(queue)
         for arrival in old.drain():
             whole = self.deadlines.find(arrival.job) if self.deadlines else None
             queue.own.put(whole or arrival._replace(queue=queue.path))
         self._rest(queue, now)
+
+    def _estimate(self, queue: Queue) -> None:
+        """Let a discipline that counts seconds know how long jobs are expected to take."""
+        if queue.own.by_seconds:
+            self.counts_seconds = True
+            queue.own.seconds_of = lambda shape: self.seconds_of(queue.path, shape)  # type: ignore[attr-defined]
 
     def _rule(self, queue: Queue) -> None:
         """Let *queue*, and those below it that inherit, say what the settings say for its jobs."""

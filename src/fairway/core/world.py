@@ -188,6 +188,9 @@ class World:
     recent: dict[int, tuple[int, str]] = field(default_factory=dict)  # ended attempts, newest half
     recent_before: dict[int, tuple[int, str]] = field(default_factory=dict)  # and the half before it
 
+    def __post_init__(self) -> None:
+        self.tree.seconds_of = self.seconds_of
+
     def kind_of(self, spec: WorkerSpec) -> WorkerClass:
         """Return the class of workers that announce the same things."""
         alone = spec.name in self.singled
@@ -220,10 +223,14 @@ class World:
     def charge(self, begun: Sequence[Live]) -> None:
         """Charge the flow of attempts that begin with what they are expected to take."""
         first = begun[0]
-        estimate = self.estimates.find(first.shape.task) or self.queue_estimates.find(first.queue.path) or 1.0
+        estimate = self.seconds_of(first.queue.path, first.shape)
         for live in begun:
             live.charged = estimate
         first.queue.own.charge(first.flow, estimate * len(begun))
+
+    def seconds_of(self, path: str, shape: Shape) -> float:
+        """Return what a job of a queue is expected to take, for its flow."""
+        return self.estimates.find(shape.task) or self.queue_estimates.find(path) or 1.0
 
     def charge_overruns(self, mono: float) -> None:
         """Every second, charge flows for attempts that run longer than was expected."""

@@ -1,7 +1,7 @@
 """Earliest deadline first; jobs without one come last, by place. Priority plays no part.
 
 Jobs without a deadline stand in an ordinary fifo. Those with one stand here whole, by job: in a line by
-place, and once they are due in a line by deadline for each (shape, priority). Which are due is known as of
+place, and once they are due in a rack by deadline. Which are due is known as of
 the time somebody asked last; when it is later now, those that became due meanwhile are moved first, and when
 the wall clock was set back all are looked through. Equal deadlines are served in the order of the ids.
 
@@ -10,20 +10,20 @@ That an expired job is not served is not seen to here: it is taken out before an
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import merge
 from itertools import chain, islice
 
 from fairway.core.deadlines import deadline_of
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import REJECT, Bounds
 from fairway.core.disciplines.fifo import Fifo
+from fairway.core.disciplines.ordered import key_of
+from fairway.core.disciplines.rack import Key, Rack
 from fairway.core.lines import Line
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
-Key = tuple[Shape, int]
 NEVER = (1 << 63) - 1
 
 
@@ -38,7 +38,7 @@ class Deadline:
         self._jobs: dict[int, Arrival] = {}  # those with one
         self._places = Line()  # of all of those
         self._later = Line()  # places of those that are not due
-        self._due: dict[Key, Line] = {}  # deadlines of those that are
+        self._due = _all_due()  # deadlines of those that are
         self._seen = 0
         self._bounds = Bounds(None, settings.capacity, settings.overflow or REJECT)
 
@@ -65,25 +65,20 @@ class Deadline:
 
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         self._pass_time(now)
-        fronts = ((*line.first(), key) for key, line in self._due.items() if fits(key[0]))
-        first = min(fronts, key=lambda front: front[:2], default=None)
+        first = self._due.first(fits, NEVER) if self._due.lines else None
         if first is None:
             return self._rest.offer(fits, now)
-        _, job, key = first
+        key, _, job = first
         arrival = self._jobs[job]
-        return Offer(job, *key, arrival.flow, arrival.place, self._due[key])
+        return Offer(job, key.shape, key.priority, arrival.flow, arrival.place, self._due)
 
     def take(self, offer: Offer, most: int, now: int) -> Served:
         if offer.job not in self._jobs:
             return self._rest.take(offer, most, now)
-        key = (offer.shape, offer.priority)
-        line = self._due[key]
-        # Where there are several lines, the next job may stand in another.
-        jobs, _, _ = line.pop(most if len(self._due) == 1 else 1, NEVER)
+        jobs, _, _ = self._due.pop(Key(offer.shape, offer.priority), most, NEVER)
         taken = [self._leave(job) for job in jobs]
-        if not line:
-            del self._due[key]
-        return Served(jobs, [one.place for one in taken], bool(line), [one.flow for one in taken])
+        more = offer.shape in self._due.ready
+        return Served(jobs, [one.place for one in taken], more, [one.flow for one in taken])
 
     def charge(self, flow: str | None, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
@@ -105,7 +100,8 @@ class Deadline:
 
     def shapes(self, now: int) -> Collection[Shape]:
         self._pass_time(now)
-        return {shape for shape, _ in self._due}.union(self._rest.shapes(now))
+        rest = self._rest.shapes(now)
+        return ChainMap(self._due.ready, self._rest.ready).keys() if self._jobs else rest
 
     def next_due(self, now: int) -> int | None:
         self._pass_time(now)
@@ -114,29 +110,24 @@ class Deadline:
 
     def due_count(self, now: int) -> int:
         self._pass_time(now)
-        return sum(map(len, self._due.values())) + self._rest.due_count(now)
+        return self._due.count + self._rest.due_count(now)
 
     def due_by_shape(self, now: int) -> dict[Shape, int]:
         self._pass_time(now)
-        counted = Counter(self._rest.due_by_shape(now))
-        for (shape, _), line in self._due.items():
-            counted[shape] += len(line)
-        return dict(counted)
+        return dict(self._due.due_by_shape(NEVER) + Counter(self._rest.due_by_shape(now)))
 
     def holds(self, arrival: Arrival) -> bool:
         return self._has(arrival) or self._rest.holds(arrival)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         self._pass_time(now)
-        lines = self._fitting(fits)
         deadline = deadline_of(self._jobs.get(arrival.job, arrival))
-        if deadline is not None:
-            return sum(line.count_before(deadline, arrival.job) for line in lines)
-        return sum(map(len, lines)) + self._rest.ahead(arrival, now, fits)
+        before = self._due.ahead(key_of(arrival), NEVER if deadline is None else deadline, arrival.job, fits)
+        return before if deadline is not None else before + self._rest.ahead(arrival, now, fits)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         self._pass_time(now)
-        first = (job for _, job in merge(*self._fitting(fits)))
+        first = (job for *_, job, _ in self._due.order(fits))
         return islice(chain(first, self._rest.order(now, most, fits)), most)
 
     def oldest(self) -> int | None:
@@ -149,12 +140,8 @@ class Deadline:
 
     def drain(self) -> Iterator[Arrival]:
         jobs, self._jobs = self._jobs, {}
-        self._places, self._later, self._due = Line(), Line(), {}
+        self._places, self._later, self._due = Line(), Line(), _all_due()
         return chain(jobs.values(), self._rest.drain())
-
-    def _fitting(self, fits: Callable[[Shape], bool] | None) -> list[Line]:
-        """Return the lines of due jobs whose shapes fit."""
-        return [line for (shape, _), line in self._due.items() if fits is None or fits(shape)]
 
     def _has(self, arrival: Arrival) -> bool:
         found = self._jobs.get(arrival.job)
@@ -170,24 +157,26 @@ class Deadline:
         if arrival.place > self._seen:
             self._later.put(arrival.place, arrival.job)
         else:
-            key = (arrival.shape, arrival.priority)
-            self._due.setdefault(key, Line()).put(deadline_of(arrival) or 0, arrival.job)
+            self._due.put(key_of(arrival), deadline_of(arrival) or 0, arrival.job)
 
     def _unstand(self, arrival: Arrival) -> None:
-        if self._later.remove(arrival.place, arrival.job):
-            return
-        key = (arrival.shape, arrival.priority)
-        self._due[key].remove(deadline_of(arrival) or 0, arrival.job)
-        if not self._due[key]:
-            del self._due[key]
+        if not self._later.remove(arrival.place, arrival.job):
+            self._due.remove(key_of(arrival), deadline_of(arrival) or 0, arrival.job)
 
     def _pass_time(self, now: int) -> None:
         """Move what has become due since; or look through all if the wall clock was set back."""
         if now < self._seen and self._places.count_until(now) < self._places.count_until(self._seen):
-            self._later, self._due, self._seen = Line(), {}, now
+            self._later, self._due, self._seen = Line(), _all_due(), now
             for arrival in self._jobs.values():
                 self._stand(arrival)
         self._seen = now
         while self._later and self._later.first_place() <= now:
             for job in self._later.pop(1, now)[0]:
                 self._stand(self._jobs[job])
+
+
+def _all_due() -> Rack:
+    """Return a rack for jobs by deadline, all of which are due."""
+    rack = Rack(by_priority=False)
+    rack.pass_time(NEVER)
+    return rack

@@ -7,9 +7,9 @@ left leaves, its credit and its debt forgotten; one that comes joins at the end 
 `charge: seconds` is virtual time. The flow that has had least, by its weight, is next; ties go to the one
 served longest ago. One that comes back is put level with the least of those that are there.
 
-For each shape there is a heap of the flows that have such a job due, by their standing: a flow none of whose
-jobs fit a worker is not looked at, and a turn costs O(log flows). What was noted before a flow's standing
-changed is void. Standings are soft: a new leader starts them anew.
+For each kind of worker that asks there is a heap of the flows that have a job for it, by their standing: a
+flow none of whose jobs fit is not looked at, and a turn costs O(log flows). Standings are soft: a new leader
+starts them anew.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from copy import copy
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush, nsmallest
-from itertools import chain
+from itertools import chain, islice
 from math import ceil
 from typing import Any, NamedTuple
 
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
-from fairway.core.disciplines.flow import Flow, Key, key_of
-from fairway.core.lines import Line
+from fairway.core.disciplines.flow import Flow, arrival_of, key_of
+from fairway.core.disciplines.fronts import Fits, Fronts, Standing
+from fairway.core.disciplines.rack import Key
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
@@ -36,8 +37,6 @@ NOTHING = 1e-9  # of a credit
 FORESEEN = 1001  # jobs whose position is told
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
 
-#: What decides (turn, or V and last service), then the flow's order, and the flow.
-Note = tuple[float, int, int, Flow]
 #: Jobs, their places and their flows.
 Columns = tuple[list[int], list[int], list[str | None]]
 
@@ -65,11 +64,15 @@ class Sfq:
         self._perturb = int((settings.perturb or 0.0) * MICRO) if settings.divisor else 0
         self._seed = 0  # the period of the perturbation we are in
         self._flows: dict[Hashable, Flow] = {}
-        self._rings: dict[Shape, list[Note]] = {}
+        self._fronts = Fronts(self._flows_here, self._rank, self._suits)
+        self._longest: Fronts[Flow] | None = None  # flows by how many jobs wait, once somebody asked for it
+        self._asker: Fits = _anything  # who asked last
         self._active: dict[Shape, int] = {}  # how many flows have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
         self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
+        self._begun, self._cost = 0, 0.0  # jobs, and the seconds charged for them
         self._away: dict[Hashable, float] = {}  # V of flows that are not here and had more than that
+        self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
         self._told: tuple[int, dict[frozenset[Shape], dict[int, int]]] = (-1, {})
@@ -84,12 +87,14 @@ class Sfq:
 
     def put(self, arrival: Arrival) -> None:
         flow = self._grow(arrival.flow)
-        flow.put(arrival)
-        self._count += 1
-        self._version += 1
+        rack = flow.rack
+        rack.pass_time(self._seen)
+        is_new = arrival.shape not in rack.ready
+        rack.put(key_of(arrival), arrival.place, arrival.job)
+        self._came(flow, 1)
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
-        elif arrival.shape not in flow.shapes:
+        elif is_new:
             self._look(flow)
 
     def put_alike(self, groups: Sequence[Alike]) -> bool:
@@ -97,12 +102,14 @@ class Sfq:
             return False  # each has a line of its own
         [alike] = groups
         flow = self._grow(alike.flow)
-        if not flow.put_alike(alike):
+        rack = flow.rack
+        rack.pass_time(self._seen)
+        is_new = alike.shape not in rack.ready
+        if not rack.put_many(Key(alike.shape, alike.priority, alike.flow), alike.places, alike.jobs):
             return False
-        self._count += len(alike.jobs)
-        self._version += 1
+        self._came(flow, len(alike.jobs))
         due = bisect_right(alike.places, self._seen)
-        if due and alike.shape not in flow.shapes:
+        if due and is_new:
             self._look(flow)
         if due < len(alike.places):
             self._arm(flow, alike.places[due])
@@ -110,18 +117,25 @@ class Sfq:
 
     def remove(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))
-        if flow is None or not flow.remove(arrival):
+        if flow is None or not flow.rack.remove(key_of(arrival), arrival.place, arrival.job):
             return False
-        self._count -= 1
-        self._version += 1
+        self._came(flow, -1)
         self._look(flow)
         self._leave(arrival.flow, flow)
         return True
 
+    def _came(self, flow: Flow, jobs: int) -> None:
+        """So many jobs of a flow have come, or gone."""
+        self._count += jobs
+        self._version += 1
+        if self._longest is not None:
+            self._longest.changed(flow)
+
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         self._pass_time(now)
+        self._asker = fits
         flow = self._next(fits)
-        found = flow.first(fits, now) if flow is not None else None
+        found = flow.rack.first(fits, now) if flow is not None else None
         if found is None:
             return None
         (shape, priority, name), place, job = found
@@ -131,7 +145,6 @@ class Sfq:
         flow, key = offer.line, Key(offer.shape, offer.priority, offer.flow)
         assert isinstance(flow, Flow)
         quantum = self._jobs(most, self._active.get(offer.shape, 1))
-        self._version += 1
         jobs, places = self._serve(flow, key, most, quantum, now)
         flows: list[str | None] | None = None
         if len(jobs) < most and not self.by_seconds and len(self._active) == 1:
@@ -151,25 +164,29 @@ class Sfq:
     ) -> tuple[list[int], list[int]]:
         """Give a flow its turn, or what is left of it."""
         allowed = most if self.by_seconds else min(most, ceil(flow.credit * quantum - NOTHING))
-        jobs, places = flow.pop(key, max(allowed, 1), now)
-        self._count -= len(jobs)
+        jobs, places, _ = flow.rack.pop(key, max(allowed, 1), now)
+        self._came(flow, -len(jobs))
         self._turns += 1
         flow.served = self._turns
         self._clock = max(self._clock, flow.used)
-        if not self.by_seconds:
+        if self.by_seconds:
+            flow.begun += len(jobs)
+            self._begun += len(jobs)
+        else:
             flow.credit -= len(jobs) / quantum
             if flow.credit <= NOTHING:
                 self._to_the_end(flow)
-        if not flow.is_still_due(self._seen):
+        if flow.is_still_due(self._seen):
+            self._fronts.changed(flow)
+        else:
             self._look(flow)
-        self._note(flow)
         self._leave(key.flow, flow)
         return jobs, places
 
     def _following(self, key: Key, now: int) -> tuple[Flow, Key] | None:
         """Return who is next, if its job is of the same shape and priority."""
-        flow = self._next(_anything)
-        found = flow.first(_anything, now) if flow is not None else None
+        flow = self._next(self._asker)
+        found = flow.rack.first(self._asker, now) if flow is not None else None
         if flow is None or found is None or found[0][:2] != key[:2]:
             return None
         return flow, found[0]
@@ -178,10 +195,12 @@ class Sfq:
         name = self._name(flow)
         found = self._flows.get(name)
         self._version += 1
+        self._cost += seconds
         if found is not None:
             # Not below 0: the charge that is given back may have been made by the discipline before this one.
             found.used = max(found.used + seconds / found.weight, 0.0)
-            self._note(found)
+            found.cost += seconds
+            self._fronts.changed(found)
         else:
             self._stay_away(name, self._away.get(name, self._clock) + seconds / self._weight(flow))
 
@@ -199,10 +218,10 @@ class Sfq:
         return True
 
     def drain(self) -> Iterator[Arrival]:
-        flows, self._flows, self._count = self._flows, {}, 0
-        self._rings, self._active, self._waits = {}, {}, []
-        for flow in flows.values():
-            yield from flow.arrivals()
+        flows = self._start_anew()
+        self._count = 0
+        for flow in flows:
+            yield from flow.rack.arrivals()
 
     # --- too many ------------------------------------------------------------------------------------
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:
@@ -216,17 +235,28 @@ class Sfq:
         if bounds.depth is not None and own.count > bounds.depth:
             flow = own
         elif bounds.capacity is not None and self._count > bounds.capacity:
-            flow = own if bounds.rejects else max(self._flows.values(), key=lambda flow: flow.count)
+            flow = own if bounds.rejects else self._longest_flow()
         else:
             return None
         if bounds.rejects:
             return arrival
-        return flow.oldest_job() if bounds.drops_oldest else flow.newest_job()
+        rack = flow.rack
+        return arrival_of(*(rack.oldest_job() if bounds.drops_oldest else rack.newest_job()))
+
+    def _longest_flow(self) -> Flow:
+        if self._longest is None:
+            self._longest = Fronts(self._flows_here, self._length, lambda flow, fits: True)
+        found = self._longest.best(_anything)
+        assert found is not None
+        return found
+
+    def _length(self, flow: Flow) -> Standing | None:
+        return (-flow.count, flow.order, 0) if flow.count else None
 
     # --- looking -------------------------------------------------------------------------------------
     def shapes(self, now: int) -> Collection[Shape]:
         self._pass_time(now)
-        return {shape for shape, count in self._active.items() if count}
+        return self._active.keys()
 
     def next_due(self, now: int) -> int | None:
         self._pass_time(now)
@@ -237,19 +267,17 @@ class Sfq:
         return due
 
     def due_count(self, now: int) -> int:
-        return sum(line.count_until(now) for flow in self._flows.values() for line in flow.lines.values())
+        return sum(flow.rack.due_count(now) for flow in self._flows.values())
 
     def due_by_shape(self, now: int) -> dict[Shape, int]:
         counted = Counter[Shape]()
         for flow in self._flows.values():
-            for key, line in flow.lines.items():
-                counted[key.shape] += line.count_until(now)
+            counted.update(flow.rack.due_by_shape(now))
         return dict(+counted)
 
     def holds(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))
-        line: Line | None = flow.lines.get(key_of(arrival)) if flow is not None else None
-        return line is not None and line.holds(arrival.place, arrival.job)
+        return flow is not None and flow.rack.holds(key_of(arrival), arrival.place, arrival.job)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         positions = self._positions(now, fits)
@@ -271,9 +299,11 @@ class Sfq:
     def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
         """Count the due jobs of a job's own flow that come before it, exact to 1,000."""
         flow = self._flows.get(self._name(arrival.flow))
-        jobs = flow.due_jobs(now) if flow is not None else iter(())
-        numbered = zip(range(1000), jobs, strict=False)
-        return next((number for number, job in numbered if job == arrival.job), 1000)
+        if flow is None:
+            return 1000
+        flow.rack.pass_time(now)
+        jobs = enumerate(islice(flow.rack.order(), 1000))
+        return next((number for number, (*_, job, _) in jobs if job == arrival.job), 1000)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         return self._foreseen(now, most, fits)
@@ -283,11 +313,13 @@ class Sfq:
         self._pass_time(now)
         turns = served = self._turns
         flows: Collection[Flow] = [
-            flow for flow in self._flows.values() if (any(map(fits, flow.shapes)) if fits else flow.shapes)
+            flow
+            for flow in self._flows.values()
+            if flow.is_in and (not fits or any(map(fits, flow.rack.ready)))
         ]
         if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
             flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.order))
-        ghosts = [(copy(flow), flow.due_jobs(now, fits)) for flow in flows]
+        ghosts = [(copy(flow), flow.rack.order(fits)) for flow in flows]
         ring = [(*self._standing(ghost), ghost.order, number) for number, (ghost, _) in enumerate(ghosts)]
         heapify(ring)
         while ring and most:
@@ -296,14 +328,15 @@ class Sfq:
             if not self.by_seconds and ghost.credit <= NOTHING:
                 turns += 1
                 ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
-            elif (job := next(jobs, None)) is not None:
+            elif (found := next(jobs, None)) is not None:
+                *_, job, shape = found
                 yield job
                 most -= 1
                 turns += 1
                 served += 1
                 ghost.served = served
                 if self.by_seconds:
-                    ghost.used += 1.0 / ghost.weight
+                    ghost.used += self._expected(ghost, shape) / ghost.weight
                 else:
                     ghost.credit -= 1.0 / self._jobs(1, 1)
                     if ghost.credit <= NOTHING:
@@ -312,37 +345,37 @@ class Sfq:
                 continue
             heappush(ring, (*self._standing(ghost), ghost.order, number))
 
+    def _expected(self, flow: Flow, shape: Shape) -> float:
+        """Return the seconds that a job of a flow is likely to take: as its others did, else as estimated."""
+        return max(flow.cost, 0.0) / flow.begun if flow.begun else self.seconds_of(shape)
+
     def oldest(self) -> int | None:
-        return min((flow.oldest() for flow in self._flows.values()), default=None)
+        places = (flow.rack.oldest() for flow in self._flows.values())
+        return min((place for place in places if place is not None), default=None)
 
     # --- turns -----------------------------------------------------------------------------------------
-    def _next(self, fits: Callable[[Shape], bool]) -> Flow | None:
+    def _next(self, fits: Fits) -> Flow | None:
         """Return the flow whose turn it is among those with a due job that fits."""
-        while True:
-            best: Note | None = None
-            for shape, ring in self._rings.items():
-                if self._active.get(shape) and fits(shape):
-                    note = self._top(ring, shape)
-                    if note is not None and (best is None or note[:3] < best[:3]):
-                        best = note
-            if best is None:
-                return None
-            flow = best[3]
+        while (flow := self._fronts.best(fits)) is not None:
             if self.by_seconds or flow.credit > NOTHING:
-                return flow
+                break
             self._to_the_end(flow)  # a light flow may have to pass several times
-            self._note(flow)
+            self._fronts.changed(flow)
+        return flow
 
-    def _top(self, ring: list[Note], shape: Shape) -> Note | None:
-        """Return the first note that still holds; drop those before it."""
-        while ring:
-            if self._holds(ring[0], shape):
-                return ring[0]
-            heappop(ring)
-        return None
+    def _flows_here(self) -> Collection[Flow]:
+        return self._flows.values()
 
     def _standing(self, flow: Flow) -> tuple[float, int]:
         return (flow.used, flow.served) if self.by_seconds else (flow.turn, 0)
+
+    def _rank(self, flow: Flow) -> Standing | None:
+        if not flow.is_in:
+            return None
+        return (flow.used, flow.served, flow.order) if self.by_seconds else (flow.turn, 0, flow.order)
+
+    def _suits(self, flow: Flow, fits: Fits) -> bool:
+        return flow.rack.first(fits, self._seen) is not None
 
     def _to_the_end(self, flow: Flow) -> None:
         self._turns += 1
@@ -359,40 +392,26 @@ class Sfq:
         """
         return float(self._quantum or -(-most // flows))
 
-    def _note(self, flow: Flow) -> None:
-        """Write a flow's standing down wherever it stands."""
-        note = (*self._standing(flow), flow.order, flow)
-        for shape in flow.shapes:
-            ring = self._rings.setdefault(shape, [])
-            heappush(ring, note)
-            if len(ring) > 4 * len(self._flows) + 64:
-                left = {one[3].order: one for one in ring if self._holds(one, shape)}
-                self._rings[shape] = sorted(left.values(), key=lambda one: one[:3])
-
-    def _holds(self, note: Note, shape: Shape) -> bool:
-        flow = note[3]
-        return shape in flow.shapes and note[:2] == self._standing(flow)
-
     # --- who is due ------------------------------------------------------------------------------------
     def _look(self, flow: Flow) -> None:
-        """See which shapes of a flow are due; let it join the ring, or leave it."""
-        before, now = flow.shapes, flow.due_shapes(self._seen)
-        upcoming = flow.next_due(self._seen)
+        """See what of a flow is due; let it join the ring, or leave it."""
+        rack = flow.rack
+        rack.pass_time(self._seen)
+        upcoming = rack.next_due()
         if upcoming is not None:
             self._arm(flow, upcoming)
-        if before == now:
-            return
-        for shape in now - before:
-            self._active[shape] = self._active.get(shape, 0) + 1
-        for shape in before - now:
-            self._active[shape] -= 1
-            if not self._active[shape]:
-                del self._active[shape]
-                del self._rings[shape]
-        if not before:
+        if rack.ready and not flow.is_in:
             self._join(flow)
-        flow.shapes = now
-        self._note(flow)
+        flow.is_in = bool(rack.ready)
+        self._fronts.changed(flow)
+
+    def _hear(self, shape: Shape, flows: int) -> None:
+        """One flow more has such a job due, or one less."""
+        left = self._active.get(shape, 0) + flows
+        if left:
+            self._active[shape] = left
+        else:
+            del self._active[shape]
 
     def _arm(self, flow: Flow, when: int) -> None:
         if flow.armed is None or when < flow.armed:
@@ -401,7 +420,9 @@ class Sfq:
 
     def _join(self, flow: Flow) -> None:
         if self.by_seconds:
-            flow.used = max(flow.used, self._clock)
+            # Level with the least of those that can begin somewhere: what nobody runs stands still.
+            least = self._fronts.best(self._asker)
+            flow.used = max(flow.used, self._clock if least is None else least.used)
         else:
             flow.credit = 0.0
             self._to_the_end(flow)
@@ -441,8 +462,8 @@ class Sfq:
         flow = self._flows.get(line)
         if flow is None:
             self._made += 1
-            flow = self._flows[line] = Flow(self._made, self._weight(name))
-            flow.used = self._away.pop(line, self._clock)
+            flow = self._flows[line] = Flow(self._made, self._weight(name), self._hear)
+            flow.used = self._away.pop(line, 0.0)
         return flow
 
     def _leave(self, name: str | None, flow: Flow) -> None:
@@ -464,18 +485,25 @@ class Sfq:
 
     def _hash_anew(self) -> None:
         """Put the lines of all flows together by a new seed; their order inside a flow stays."""
-        flows, self._flows = self._flows, {}
+        flows = self._start_anew()
         self._version += 1
-        self._rings, self._active = {}, {}
         self._away.clear()  # noted for lines of the old seed
-        for old in sorted(flows.values(), key=lambda flow: self._standing(flow)):
-            for key, line in old.lines.items():
-                new = self._grow(key.flow)
-                new.lines[key] = line
-                new.count += len(line)
-        self._waits = []
+        for old in sorted(flows, key=self._standing):
+            for key, line in old.rack.lines.items():
+                line.is_due = False
+                self._grow(key.flow).rack.adopt(key, line)
         for flow in self._flows.values():
             self._look(flow)
+
+    def _start_anew(self) -> list[Flow]:
+        """Give up all flows, and what was noted of them."""
+        flows = list(self._flows.values())
+        self._flows.clear()
+        self._active.clear()
+        self._waits.clear()
+        self._fronts.forget()
+        self._longest = None
+        return flows
 
 
 def _made_of(settings: QueueSettings) -> tuple[object, ...]:
@@ -521,3 +549,7 @@ def _in_turns(columns: Sequence[list[Any]]) -> list[Any]:
 
 def _anything(shape: Shape) -> bool:
     return True
+
+
+def _one_second(shape: Shape) -> float:
+    return 1.0

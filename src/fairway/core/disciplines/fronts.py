@@ -1,0 +1,105 @@
+"""Who is first among many, for each who asks by what fits it: O(log n), however many others there are.
+
+Kinds of workers ask again and again, each with its own `fits`. For each of them there is a heap of those that
+it may have, by their standing: what it may not have it has looked at once. A change is written into a log,
+which an asker reads on when it asks the next time; so a change costs the same however many kinds of workers
+there are. What was noted before a standing changed is void. An asker that did not ask while the log was
+written anew is forgotten: the worker may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+from fairway.core.model import Shape
+
+Fits = Callable[[Shape], bool]
+#: What decides, the least first; no two are equal. None: nothing of it is due.
+Standing = tuple[float, int, int]
+
+#: Kinds of workers that are remembered.
+MOST_ASKERS = 1_000
+
+One = TypeVar("One")
+
+
+class Fronts(Generic[One]):
+    """Those of *everybody* that have a *standing*, each offered to whom it *suits*."""
+
+    __slots__ = ("_askers", "_everybody", "_log", "_standing", "_start", "_suits")
+
+    def __init__(
+        self,
+        everybody: Callable[[], Collection[One]],
+        standing: Callable[[One], Standing | None],
+        suits: Callable[[One, Fits], bool],
+    ) -> None:
+        self._everybody, self._standing, self._suits = everybody, standing, suits
+        self._askers: dict[Fits, _Asker[One]] = {}
+        self._log: list[One] = []
+        self._start = 0  # how many entries the log had before this one's first
+
+    def changed(self, one: One) -> None:
+        """Something about one of them is not as it was: what is due, whom it suits, its standing."""
+        if self._askers:
+            log = self._log
+            log.append(one)
+            if len(log) > 64 and len(log) > 2 * len(self._everybody()):
+                self._renew()
+
+    def best(self, fits: Fits) -> One | None:
+        """Return who is first among those that suit, or None."""
+        asker = self._askers.get(fits)
+        if asker is None:
+            if len(self._askers) >= MOST_ASKERS:
+                self.forget()
+            asker = self._askers[fits] = _Asker(-1)
+        if asker.seen != self._start + len(self._log):
+            self._catch_up(asker, fits)
+        heap = asker.heap
+        while heap:
+            noted, _, one = heap[0]
+            if self._standing(one) == noted and self._suits(one, fits):
+                return one
+            heappop(heap)
+        return None
+
+    def forget(self) -> None:
+        """All is different: who asks next starts anew."""
+        self._askers.clear()
+        self._log.clear()
+
+    def _catch_up(self, asker: _Asker[One], fits: Fits) -> None:
+        log, heap, start = self._log, asker.heap, self._start
+        seen, asker.seen = asker.seen, start + len(log)
+        if seen < start or len(heap) > 4 * len(self._everybody()) + 64:
+            heap.clear()
+            for number, one in enumerate(self._everybody()):
+                standing = self._standing(one)
+                if standing is not None and self._suits(one, fits):
+                    heap.append((standing, number, one))
+            heapify(heap)
+            return
+        for number in range(seen - start, len(log)):
+            one = log[number]
+            standing = self._standing(one)
+            if standing is not None and self._suits(one, fits):
+                heappush(heap, (standing, start + number, one))
+
+    def _renew(self) -> None:
+        """Begin the log anew. Who has not read it to its end starts anew, who has not read in it is gone."""
+        self._askers = {fits: one for fits, one in self._askers.items() if one.seen >= self._start}
+        self._start += len(self._log)
+        self._log.clear()
+
+
+class _Asker(Generic[One]):
+    """What one kind of worker may have, as far as it has read the log."""
+
+    __slots__ = ("heap", "seen")
+
+    def __init__(self, seen: int) -> None:
+        self.seen = seen
+        self.heap: list[tuple[Standing, int, One]] = []  # the number tells notes of equal standing apart
