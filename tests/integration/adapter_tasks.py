@@ -124,6 +124,8 @@ def fail(how: str) -> Any:
             sys.exit(3)
         case "set":
             return {1, object()}
+        case "object":
+            return object()
         case "large":
             return "x" * 2_000_000
     raise ValueError("bad " + how)
