@@ -13,6 +13,11 @@ from fairway.wire.messages import Beat, Held, Hello, LogPiece, Logs, Result, Res
 
 JSON = {"content-type": "application/json"}
 JOB = "/v1/jobs/0000000000000"
+BODILESS = [
+    ("POST", f"{JOB}/retry"), ("POST", f"{JOB}/prefer"), ("POST", f"{JOB}/requeue"), ("DELETE", JOB),
+    ("POST", "/v1/cluster/step-down"), ("POST", "/v1/cluster/ring"), ("POST", "/v1/schedules/night/run"),
+    ("DELETE", "/v1/queues/acme"), ("GET", "/v1/jobs"),
+]  # fmt: skip
 
 
 class Bad(NamedTuple):
@@ -271,6 +276,12 @@ BAD: list[Bad] = [
     *post("invalid", {}, {"succeeded": 1}, {"succeeded": "true"}, {"succeeded": False, "value": 1}, {"value": 1},
           path=f"{JOB}/resolve"),
     *post("no_such_job", {"succeeded": True, "value": "x"}, path=f"{JOB}/resolve"),
+    # A body where none is asked for.
+    *(Bad("not_json", method, path, b"x", {"content-type": "application/x-www-form-urlencoded"}) for method, path in BODILESS),
+    *(Bad("not_json", method, path, b"{}") for method, path in BODILESS),
+    *(bad for method, path in BODILESS for bad in post("bad_json", b"garbage", path=path, method=method)),
+    *(bad for method, path in BODILESS for bad in post("invalid", {"force": True}, [], None, path=path, method=method)),
+    *post("no_such_job", {}, path=f"{JOB}/retry"),
 ]  # fmt: skip
 
 

@@ -223,6 +223,18 @@ async def test_a_cancelled_job_can_be_retried(api: Api) -> None:
     assert (revived["state"], revived["generation"]) == ("queued", 1)
 
 
+async def test_a_body_that_was_not_asked_for_changes_nothing(api: Api) -> None:
+    path = f"/v1/jobs/{(await api.submit())['id']}"
+    term = (await api("GET", "/v1/cluster"))["term"]
+    await api("DELETE", path)
+    await api("POST", f"{path}/retry", status=415, data={"x": "1"})
+    await api("POST", f"{path}/retry", {"soon": True}, status=422)
+    await api("POST", "/v1/cluster/step-down", status=415, content=b"garbage")
+    assert (await api("GET", path))["state"] == "cancelled"
+    assert (await api("GET", "/v1/cluster"))["term"] == term
+    assert (await api("POST", f"{path}/retry", {}))["state"] == "queued"
+
+
 async def test_only_an_unknown_job_can_be_resolved(api: Api) -> None:
     job = await api.submit()
     await api("POST", f"/v1/jobs/{job['id']}/resolve", {"succeeded": True, "value": 1}, 409)

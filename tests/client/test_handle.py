@@ -212,6 +212,21 @@ def test_many_jobs_take_one_call_per_batch(peer: Peer, send: Any, blocking: bool
     assert len(set(keys)) == 3
 
 
+def test_what_is_no_request_is_refused_with_what_to_pass(peer: Peer, send: Any) -> None:
+    app = send.app
+    calls: list[Callable[[Any], Any]] = [
+        app.submit,
+        lambda wrong: asyncio.run(app.asubmit(wrong)),
+        lambda wrong: app.submit_many([send.job("a"), wrong]),
+        lambda wrong: app.group([send.job("a")], then=wrong),
+    ]
+    for call in calls:
+        for wrong in ("mail.send", send, 7):
+            with pytest.raises(TypeError, match=r"pass what task\.job\(\.\.\.\) returns, not "):
+                call(wrong)
+    assert peer.asked == []
+
+
 def test_no_jobs_take_no_call(peer: Peer, send: Any) -> None:
     assert send.app.submit_many([]) == []
     assert peer.asked == []

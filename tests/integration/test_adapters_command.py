@@ -104,7 +104,8 @@ async def test_death_by_a_signal_is_told_by_its_name(adapter: CommandAdapter) ->
 
 async def test_a_program_that_is_not_there_is_told(adapter: CommandAdapter) -> None:
     recorder = await check(adapter, ["no-such-program-here"], kind="error", type="CommandNotFound")
-    assert "No such file" in recorder.value(1)["message"]
+    message = recorder.value(1)["message"]
+    assert "No such file" in message and message.endswith("/no-such-program-here'") and "b'" not in message
 
 
 async def test_a_file_that_is_no_program_is_told(adapter: CommandAdapter) -> None:

@@ -23,6 +23,8 @@ from fairway.wire.messages import Assignment
 from fairway.worker.warden import Warden
 from tests.integration.worker_world import Recorder, call, eventually, is_gone
 
+NOT_JSON = "Encoding objects of type object is unsupported"
+
 
 class World:
     """An adapter, its guardian, and what it reported."""
@@ -96,8 +98,16 @@ async def test_an_app_that_cannot_be_imported_is_told_with_its_traceback(warden:
         ("fail", ("later",), "retry_after", {"type": "fairway.errors.RetryAfter"}),
         ("fail", ("exit",), "error", {"type": "SystemExit", "message": "3"}),
         ("fail", ("set",), "permanent", {"type": "ResultNotEncodable"}),
-        ("fail", ("large",), "error", {"type": "ResultTooLarge"}),
+        (
+            "fail",
+            ("object",),
+            "permanent",
+            {"message": "fail returned an object, which is not JSON: " + NOT_JSON},
+        ),
+        ("fail", ("large",), "permanent", {"type": "ResultTooLarge"}),
         ("add", (1, 2, 3), "permanent", {"type": "BadArguments"}),
+        ("nap", (), "permanent", {"type": "BadArguments"}),
+        ("add", (1, "x"), "error", {"type": "TypeError"}),
         ("nothing", (), "error", {"message": "no task 'nothing' in adapter_tasks:app"}),
         ("who", (), "ok", [ids.show(1), 1, 1, "acme/mail", "who", False]),
         ("nap", (0,), "ok", ids.show(1)),

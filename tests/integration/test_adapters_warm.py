@@ -142,7 +142,7 @@ async def test_a_value_that_cannot_be_kept_is_an_error(warden: Warden) -> None:
     recorder = await run(scripted(warden, READY, said), call(1, "add"))
     assert (recorder.result(1).kind, recorder.value(1)["type"]) == ("permanent", "ResultNotEncodable")
     recorder = await run(python(warden), call(2, "large", 1_500_000), call(3, "add", 1, 1))
-    assert (recorder.result(2).kind, recorder.value(2)["type"]) == ("error", "ResultTooLarge")
+    assert (recorder.result(2).kind, recorder.value(2)["type"]) == ("permanent", "ResultTooLarge")
     assert recorder.result(3).kind == "ok"
 
 

@@ -212,7 +212,7 @@ def test_nodes_and_workers_of_one_token_find_each_other(tmp_path: Path, address:
             assert first.job(second.submit(work=TRUE), wait="20s")["state"] == "succeeded"
         (other := tmp_path / "stranger").mkdir()
         with RunningWorker(other, second.url, FAIRWAY_TOKEN="") as stranger:
-            until(lambda: "401" in stranger.said(), "it is turned away")
+            until(lambda: "wants a token: set FAIRWAY_TOKEN" in stranger.said(), "it is turned away")
             assert workers(first) == {}
 
 

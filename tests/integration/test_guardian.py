@@ -115,7 +115,9 @@ async def test_a_stopped_process_is_told_and_goes_on(warden: Warden) -> None:
 DAEMON = "env -i setsid bash -c '({}) & exit 0'"
 
 
-async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden, tmp_path: Path) -> None:
+async def test_a_lost_guardian_ends_its_processes_and_is_replaced(
+    warden: Warden, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     witness = Witness()
     path = tmp_path / "pid"
     daemon = tmp_path / "daemon"
@@ -126,6 +128,9 @@ async def test_a_lost_guardian_ends_its_processes_and_is_replaced(warden: Warden
     os.kill(warden.pid, signal.SIGKILL)
     ended = await witness.until(Ended)
     assert isinstance(ended, Ended) and ended.guardian_lost
+    assert [record.levelname for record in caplog.records if "guardian is gone" in record.message] == [
+        "WARNING"
+    ]
     await eventually(lambda: is_gone(int(path.read_text())) and is_gone(int(daemon.read_text())))
     second = Witness()
     warden.spawn(["true"], second)

@@ -280,6 +280,12 @@ def test_schedulers_of_one_process_are_greeted_with_one_by_one() -> None:
             "stopped; left: 0 waiting, 4 running on other workers. "
             "Nothing is lost: they go on at the next start",
         ),
+        (
+            {"waiting": 3, "running": 0, "handed_back": 2, "failed": 1},
+            "stopped; left: 3 waiting, 2 of them handed back by this node's worker. "
+            "1 failed meanwhile; the others go on at the next start",
+        ),
+        ({"waiting": 0, "running": 0, "failed": 1}, "stopped; nothing is left, 1 failed meanwhile"),
     ],
 )
 def test_a_node_says_what_it_leaves_behind(left: dict[str, int], sentence: str) -> None:

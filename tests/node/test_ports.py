@@ -16,9 +16,9 @@ BEGIN = wire.Begin(1, [wire.Assignment(7, 1, "python", "work", b"{}", None, "mai
 ACKS = wire.Acks(1, [(6, 1)], [], [])
 
 
-def open_port() -> Port:
+def open_port(ports: dict[str, Port] | None = None) -> Port:
     hosting = Hosting(1, "node", 2.0, 10.0, 10.0, trusts=lambda: True)
-    return Port(hosting, Inbox(), {}, lambda lines: None, lambda notes: None)
+    return Port(hosting, Inbox(), {} if ports is None else ports, lambda lines: None, lambda notes: None)
 
 
 async def queued(port: Port) -> list[Any]:
@@ -73,3 +73,36 @@ async def test_a_worker_that_cannot_take_a_begin_loses_its_connection(
     port.send(BEGIN)
     assert [frames async for frames in port.next_frames()] == []
     assert "could not take what begins" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "incarnation", "predecessor", "warned"),
+    [
+        ("w1", "b", None, True),
+        ("w2", "b", None, False),
+        ("w1", "a", None, False),  # itself, over a new connection
+        ("w1", "b", "a", False),  # started anew, and known to be the only one
+    ],
+)
+async def test_a_second_worker_of_one_name_is_warned_of(
+    caplog: pytest.LogCaptureFixture, name: str, incarnation: str, predecessor: str | None, warned: bool
+) -> None:
+    ports: dict[str, Port] = {}
+    await open_port(ports).receive(hello("w1", "a"))
+    await open_port(ports).receive(hello(name, incarnation, predecessor))
+    assert ("a second worker joins under the name of a connected one" in caplog.text) is warned
+
+
+async def test_a_worker_whose_namesake_has_left_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    ports: dict[str, Port] = {}
+    first = open_port(ports)
+    await first.receive(hello("w1", "a"))
+    first.closed()
+    await open_port(ports).receive(hello("w1", "b"))
+    assert caplog.text == ""
+
+
+def hello(name: str, incarnation: str, predecessor: str | None = None) -> wire.Hello:
+    return wire.Hello(
+        wire.PROTOCOL, name, incarnation, slots=1, adapters=["command"], predecessor=predecessor
+    )

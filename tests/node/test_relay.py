@@ -223,6 +223,16 @@ async def test_a_large_submit_is_inserted_here_and_the_leader_rung(tmp_path: Pat
         assert not any(b"/v1/jobs" in one.partition(b"\r\n")[0] for one in peer.asked)
 
 
+async def test_a_body_that_was_not_asked_for_never_reaches_the_leader(tmp_path: Path) -> None:
+    async with Peer(says(200)).listening() as peer, standby(tmp_path, peer) as (_, client):
+        for sent in ({"data": {"x": "1"}}, {"content": b"garbage"}, {"json": {"x": 1}}):
+            answer = await client.post("/v1/cluster/step-down", **sent)  # type: ignore[arg-type]
+            assert 400 <= answer.status_code < 500
+        assert not any(b"step-down" in one for one in peer.asked)
+        assert (await client.post("/v1/cluster/step-down", json={})).status_code == 200
+        assert any(b"step-down" in one for one in peer.asked)
+
+
 async def test_frames_pass_both_ways_in_order_until_another_node_leads(tmp_path: Path) -> None:
     heard: asyncio.Queue[bytes | str] = asyncio.Queue()
     marks: list[str | None] = []

@@ -6,6 +6,8 @@ import asyncio
 
 from fairway.api.answers import Receive
 from fairway.api.problems import Turned
+from fairway.errors import InvalidRequest
+from fairway.strict import strict_json
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_BULK_BYTES = 16 * 1024 * 1024
@@ -25,6 +27,15 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, most: int) ->
             return await _read_parts(receive, most)
     except TimeoutError:
         raise Turned(408, "slow_body", f"the body did not arrive within {READ_SECONDS:g} s") from None
+
+
+async def refuse_body(headers: dict[bytes, bytes], receive: Receive) -> None:
+    """Refuse a body where none is asked for; clients that always send one send `{}`."""
+    if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
+        return  # nothing comes: nearly every call, and its content type says nothing
+    body = await read_body(headers, receive, MOST_BYTES)
+    if body and strict_json(body) != {}:
+        raise InvalidRequest("this call takes no body; send none, or {}")
 
 
 def check_length(headers: dict[bytes, bytes], most: int) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from fairway.api.answers import Answer, Receive, Scope, Send, Stream, send_answer
-from fairway.api.body import MOST_BYTES, read_body
+from fairway.api.body import MOST_BYTES, read_body, refuse_body
 from fairway.api.problems import Turned
 from fairway.api.relaying import must_pass_on, question_of
 from fairway.api.streams import Streams
@@ -95,7 +95,9 @@ class Endpoint:
         query = read_query(scope["query_string"], operation.query)
         call = Call(self._desk, self._ids, headers, scope["path_params"], query)
         body = None
-        if operation.body is not None:
+        if operation.body is None:
+            await refuse_body(headers, receive)
+        else:
             body = await read_body(headers, receive, operation.most_bytes)
             call.json = strict_json(body)
             call.body = convert(call.json, operation.body)

@@ -17,8 +17,9 @@ INTRODUCTION = """\
 
 Written by `python -m fairway.api.reference`; the same table serves `/v1/openapi.json`, which has every field.
 
-Bodies are JSON (`Content-Type: application/json`, UTF-8, not compressed). Times are RFC 3339 with a zone;
-durations are `90s`, `5m`, `2h`, `1d` or seconds. `q` is [the search grammar](query.md).
+Bodies are JSON (`Content-Type: application/json`, UTF-8, not compressed); a call without one in the table
+takes none, or `{}`, and is refused with any other. Times are RFC 3339 with a zone; durations are `90s`, `5m`,
+`2h`, `1d` or seconds. `q` is [the search grammar](query.md).
 
 Every error is `application/problem+json` with `type`, `title`, `status`, a stable `code`, `detail` and, where
 it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may succeed a moment later. A

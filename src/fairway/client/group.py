@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fairway.client.handle import Handle
 from fairway.client.options import JobOptions, checked
 from fairway.client.request import JobRequest
-from fairway.client.together import Together
+from fairway.client.together import Together, check_request
 from fairway.errors import InvalidRequest
 
 R = TypeVar("R")
@@ -72,6 +72,7 @@ def grouped(
     """Return the requests of a group as they are sent, the callback last."""
     several = list(requests)
     if then is not None:
+        check_request(then)
         after = [*then.options.get("after", ()), *several]
         several.append(replace(then, options={"if_failed": "run", **then.options, "after": after}))
     if not 1 <= len(several) <= MOST:

@@ -28,6 +28,8 @@ class Together:
 
     def name(self, requests: Sequence[JobRequest[Any]]) -> Sequence[JobRequest[Any]]:
         """Return requests that name what they wait for in text."""
+        for request in requests:
+            check_request(request)
         if not any("after" in request.options for request in requests):
             return requests
         names: dict[int, list[str]] = {}
@@ -41,6 +43,12 @@ class Together:
         """Remember a batch: *handles* are all there are by now."""
         self._sent += requests  # kept alive, since they are told apart by their address
         self._handles = handles
+
+
+def check_request(request: object) -> None:
+    """Refuse what is no request: a task itself, its name, arguments."""
+    if not isinstance(request, JobRequest):
+        raise TypeError(f"pass what task.job(...) returns, not {request!r:.80}")
 
 
 def _named(request: JobRequest[Any], names: dict[int, list[str]]) -> JobRequest[Any]:

@@ -85,10 +85,7 @@ def _branch(queue: Queue, mono: float) -> Why | None:
             return Why("paused", f"queue '{node.path}' is paused; resume it to go on", node.path)
     for node in above:
         if node.full:
-            limit = node.settings.limit
-            return Why(
-                "limit", f"limit of '{node.path}' is full ({node.in_use} of {limit} running)", node.path
-            )
+            return Why("limit", _limit(node), node.path)
     for node in above:
         bucket = node.bucket
         if bucket is not None and not bucket.is_open(mono):
@@ -96,6 +93,13 @@ def _branch(queue: Queue, mono: float) -> Why | None:
             said = f"rate of '{node.path}' ({node.settings.rate}) is used up; the next start is in {wait}"
             return Why("rate", said, node.path)
     return None
+
+
+def _limit(node: Queue) -> str:
+    limit = node.settings.limit
+    if limit == 0:
+        return f"limit of '{node.path}' is 0: nothing may begin"
+    return f"limit of '{node.path}' is full ({node.in_use} of {limit} running)"
 
 
 def _workers(world: World, job: Arrival) -> Why | None:

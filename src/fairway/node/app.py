@@ -138,10 +138,11 @@ class Node:
 
     async def stop(self) -> dict[str, int]:
         """Hand running work back, resign, close; return what is left behind."""
-        before = self._handed_back()
+        before = self._counted()
         if self._worker is not None:
             await self._worker.stop(self.options.grace_seconds)
-        left = self._what_is_left() | {"handed_back": self._handed_back() - before}
+        grown = {what: max(count - before[what], 0) for what, count in self._counted().items()}
+        left = self._what_is_left() | grown
         self._stopping = True
         if self.engine is not None:
             self.engine.stop()
@@ -339,8 +340,12 @@ class Node:
     def _row(self) -> NodeRow:
         return NodeRow(self.name, self.incarnation, self.advertised, __version__, self._started_at, wall())
 
-    def _handed_back(self) -> int:
-        return 0 if self.engine is None else self.engine.core.world.counts.handed_back
+    def _counted(self) -> dict[str, int]:
+        """Return what grows while a worker is stopped; at-most-once work that was running fails then."""
+        if self.engine is None:
+            return {"handed_back": 0, "failed": 0}
+        counts = self.engine.core.world.counts
+        return {"handed_back": counts.handed_back, "failed": counts.failed}
 
     def _what_is_left(self) -> dict[str, int]:
         if self.engine is None:

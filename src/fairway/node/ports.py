@@ -73,7 +73,7 @@ class Port:
         self._filled = asyncio.Event()
         self._give: Callable[[list[wire.ToWorker]], None] | None = None
         self._open = True
-        self.incarnation = ""  # until its hello
+        self.incarnation = self.name = ""  # until its hello
         self.roster = Roster()
         self._told: tuple[str, ...] = ()
         self._facts: dict[str, Any] = {}  # of its hello
@@ -176,7 +176,8 @@ class Port:
             self.send(wire.Refusal("no_leader", f"node {self._hosting.node} does not lead any more"))
             self.close()
             return
-        self.incarnation = spec.incarnation
+        self.incarnation, self.name = spec.incarnation, spec.name
+        self._warn_of_a_namesake(hello.predecessor)
         older = self._ports.get(spec.incarnation)
         if older is not None:
             older.close()
@@ -191,6 +192,17 @@ class Port:
             ),
             len(hello.results) + 1,
         )
+
+    def _warn_of_a_namesake(self, predecessor: str | None) -> None:
+        """Two of one name are pinned, steered and attached together, which hardly anybody means."""
+        own = (self.incarnation, predecessor)  # a connection of these may not have closed yet
+        for other in self._ports.values():
+            if other.name == self.name and other.incarnation not in own:
+                facts = {"worker": self.name, "incarnation": self.incarnation, "other": other.incarnation}
+                log.warning(
+                    "a second worker joins under the name of a connected one; give it a --name", extra=facts
+                )
+                return
 
     def _row(self, note: wire.Note) -> NoteRow:
         text = _storable(note.text)

@@ -75,7 +75,9 @@ def _stop_on_signals(hosted: Schedulers, announce: Callable[[str], None]) -> asy
 
     def take() -> None:
         if hurried.is_set():
-            announce("stopped at once; running jobs count as lost and go on at the next start")
+            announce(
+                "stopped at once; running jobs are lost: all but at-most-once ones go on at the next start"
+            )
             os._exit(130)  # the guardian kills what the worker started
         if stop.is_set():
             hurried.set()
@@ -145,11 +147,13 @@ def _farewell(left: dict[str, int]) -> str:
     handed_back = left.get("handed_back", 0)
     if "waiting" not in left:  # it did not lead: only the leader knows what is left
         return "stopped; another node leads"
+    failed = left.get("failed", 0)
     if not left["waiting"] and not left["running"]:
-        return "stopped; nothing is left"
+        return f"stopped; nothing is left{f', {failed} failed meanwhile' if failed else ''}"
     parts = [f"{left['waiting']} waiting"]
     if handed_back:
         parts.append(f"{handed_back} of them handed back by this node's worker")
     if left["running"]:
         parts.append(f"{left['running']} running on other workers")
-    return f"stopped; left: {', '.join(parts)}. Nothing is lost: they go on at the next start"
+    lost = f"{failed} failed meanwhile; the others go on" if failed else "Nothing is lost: they go on"
+    return f"stopped; left: {', '.join(parts)}. {lost} at the next start"

@@ -62,7 +62,7 @@ from fairway.worker.facts import lasting_facts, passing_facts
 from fairway.worker.identity import Identity
 from fairway.worker.lease import Lease
 from fairway.worker.outbox import Key, Outbox
-from fairway.worker.transport import Connect, Disconnected, Transport
+from fairway.worker.transport import Connect, Disconnected, NotAdmitted, Transport
 from fairway.worker.warden import Warden
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Agent:
                 keeping.cancel()
 
     async def _keep_connected(self) -> None:
-        pause, failures = FIRST_PAUSE, 0
+        pause, failures, last = FIRST_PAUSE, 0, ""
         while not self._closing:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
@@ -162,10 +162,12 @@ class Agent:
             except* Exception as group:
                 error = first_of(group)
                 if self._was_good(error):
-                    pause, failures = FIRST_PAUSE, 0
+                    pause, failures, last = FIRST_PAUSE, 0, ""
                 failures += 1
                 if not self._closing:
-                    tell_why(error, failures)
+                    tell_why(error, failures, last)
+                if isinstance(error, NotAdmitted):
+                    last = str(error)
             self.connected.clear()
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -546,14 +548,18 @@ def first_of(group: BaseExceptionGroup[Exception]) -> BaseException:
     return first
 
 
-def tell_why(error: BaseException, failures: int) -> None:
+def tell_why(error: BaseException, failures: int, last: str = "") -> None:
     """Log why there is no connection; an error that nobody foresaw comes with its traceback.
 
     A connection is often gone for a moment (a node starts, stops, hands over): that is news only for those
-    who want to know everything. What lasts is said once, and again about once a minute.
+    who want to know everything. What lasts is said once, and again about once a minute. No token comes by
+    waiting: that one is wanted is said at once, unless it was what was said *last*.
     """
     level = logging.WARNING if failures == 4 or failures % 30 == 0 else logging.INFO
-    if isinstance(error, Refused):
+    if isinstance(error, NotAdmitted):
+        level = logging.INFO if str(error) == last else logging.WARNING
+        log.log(level, "%s; trying again", error, extra={"node": error.address})
+    elif isinstance(error, Refused):
         log.log(level, "the node refuses this worker, trying again: %s", error)
     elif isinstance(error, Disconnected | OSError | TimeoutError):
         log.log(level, "no connection, trying again: %s: %s", type(error).__name__, error)

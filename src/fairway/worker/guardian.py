@@ -378,7 +378,9 @@ def _become(
     except BaseException as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
         text = os.strerror(number) if isinstance(error, OSError) else str(error)
-        culprit = f": {error.filename!r}" if isinstance(error, OSError) and error.filename else ""
+        culprit = (
+            f": {os.fsdecode(error.filename)!r}" if isinstance(error, OSError) and error.filename else ""
+        )
         os.write(report, f"{number} {text}{culprit}".encode(errors="replace")[:4000])
     finally:
         os._exit(127)

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from fairway.wire.messages import MOST_BYTES, FromWorker, ToWorker
-from fairway.worker.transport import Disconnected
+from fairway.worker.transport import Disconnected, NotAdmitted
 
 
 class Keepalive(TypedDict):
@@ -34,6 +34,8 @@ KEEPALIVE: Keepalive = {
 }  # fmt: skip
 #: More nodes than this need not be known.
 MOST_NODES = 100
+NO_TOKEN = "the node wants a token: set FAIRWAY_TOKEN"
+WRONG_TOKEN = "the node does not accept this token: set FAIRWAY_TOKEN as the node has it"
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
@@ -118,6 +120,8 @@ async def open_transport(address: str, headers: Mapping[str, str]) -> SocketTran
             **KEEPALIVE,
         )
     except (WebSocketException, OSError, TimeoutError) as error:
+        if isinstance(error, InvalidStatus) and error.response.status_code == 401:
+            raise NotAdmitted(WRONG_TOKEN if "authorization" in headers else NO_TOKEN, address) from error
         raise Disconnected(f"{address}: {error}") from error
     return SocketTransport(connection)
 

@@ -13,6 +13,14 @@ class Disconnected(Exception):
     """The connection to the node is gone; the agent tries again."""
 
 
+class NotAdmitted(Disconnected):
+    """The node wants a token that we do not have; people must help."""
+
+    def __init__(self, why: str, address: str) -> None:
+        super().__init__(why)
+        self.address = address
+
+
 class Transport(Protocol):
     """One connection to a node."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -21,6 +22,8 @@ from typing import Any
 
 from fairway.worker import guardian
 from fairway.worker.oom import oom_kills
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +327,10 @@ class Warden:
         for process in starting:
             process.took(GUARDIAN_GONE)
         if not self._closed:  # else the guardian does it, and surely
+            facts = {"guardian": self.pid, "processes": len(running)}
+            log.warning(
+                "the guardian is gone: what it kept is killed, the next job starts another", extra=facts
+            )
             for pid, _ in running:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from fairway.adapters.python.judge import (
     RegisteredTask,
     describe,
     judge_arguments,
-    judge_error,
+    judge_call,
     judge_missing,
     judge_value,
 )
@@ -128,7 +128,7 @@ class AsyncChild:
         try:
             value = await task.function(*arguments, **named)
         except BaseException as error:  # SystemExit and cancellation too: the process serves others
-            return judge_error(error)
+            return judge_call(task, error)
         return judge_value(task, value)
 
     def _report(self, result: Result) -> None:

@@ -38,12 +38,24 @@ def judge_value(task: RegisteredTask, value: Any) -> Outcome:
     try:
         body = task.dump(value)
     except Exception as error:
-        message = f"{task.name} returned a {type(value).__name__}, which is not JSON: {error}"
+        message = f"{task.name} returned {_with_article(type(value).__name__)}, which is not JSON: {error}"
         return "permanent", describe("ResultNotEncodable", message), 0.0
     if len(body) > MOST_VALUE_BYTES:
         message = f"{task.name} returned {len(body)} bytes; the most is {MOST_VALUE_BYTES}"
-        return "error", describe("ResultTooLarge", message), 0.0
+        return "permanent", describe("ResultTooLarge", message), 0.0
     return "ok", body, 0.0
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[:1].lower() in tuple("aeio") else f"a {noun}"  # a UUID, a user
+
+
+def judge_call(task: RegisteredTask, error: BaseException) -> Outcome:
+    """Judge what came of calling a task, in the frame that called it."""
+    if isinstance(error, TypeError) and error.__traceback__ is not None and not error.__traceback__.tb_next:
+        # No frame below the call's: Python could not bind the arguments, and none of the task's code has run.
+        return judge_arguments(task, error)
+    return judge_error(error)
 
 
 def judge_error(error: BaseException) -> Outcome:

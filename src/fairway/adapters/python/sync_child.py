@@ -30,7 +30,7 @@ from fairway.adapters.python.judge import (
     RegisteredTask,
     describe,
     judge_arguments,
-    judge_error,
+    judge_call,
     judge_missing,
     judge_value,
     name_of,
@@ -143,7 +143,7 @@ class SyncChild:
         except context.Stopped:
             raise
         except BaseException as error:  # SystemExit too: a task does not end its process
-            return judge_error(error)
+            return judge_call(task, error)
         return judge_value(task, value)
 
     def flush(self, kind: bytes) -> None:

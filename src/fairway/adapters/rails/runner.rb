@@ -33,7 +33,7 @@ module Fairway
   end
 
   # What a job returned does not fit into a result.
-  class ResultTooLarge < StandardError; end
+  class ResultTooLarge < PermanentFailure; end
 
   # Raised in a job that must end; not a StandardError, so that `rescue => e` lets it through.
   class Stopped < Exception; end # rubocop:disable Lint/InheritException

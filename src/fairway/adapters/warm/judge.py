@@ -23,7 +23,7 @@ def _judge_value(value: object, task: str) -> Outcome:
         return "permanent", describe("ResultNotEncodable", f"{task}: {error}"), 0.0
     if len(body) > MOST_VALUE_BYTES:
         message = f"{task} returned {len(body)} bytes; the most is {MOST_VALUE_BYTES}"
-        return "error", describe("ResultTooLarge", message), 0.0
+        return "permanent", describe("ResultTooLarge", message), 0.0
     return "ok", body, 0.0
 
 
