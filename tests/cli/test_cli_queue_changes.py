@@ -28,7 +28,7 @@ def test_the_history_says_when_who_and_what(node: StandIn) -> None:
     _, *rows = node.run("queues", "history", "acme", "--limit", "3").stdout.splitlines()
     assert node.asked[-1].params == {"limit": "3"}
     assert rows[0].split()[:2] == ["7", "acme"]
-    assert "(2026-01-01T00:00:00" in rows[0]
+    assert "2026-01-01T00:00:00Z" in rows[0]
     assert rows[0].endswith("ann@desk  limit 3 → 10, paused true → none, rate none → 5/s")
     assert rows[1].endswith("made, limit none → 3")
     assert rows[2].endswith("deleted")

@@ -41,7 +41,7 @@ def list_jobs(query: tuple[str, ...], limit: int, sort: str | None) -> None:
         show_json(answer)
         return
     headings = ("id", "state", "queue", "does", "attempt", "created", "note")
-    show_table(headings, map(_row, answer["jobs"]), "no jobs")
+    show_table(headings, map(_row, answer["jobs"]), "no jobs", gives_way=["note", "does", "queue"])
     if answer.get("next"):
         remark(_more(len(answer["jobs"]), answer.get("total")))
 

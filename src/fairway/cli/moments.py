@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from fairway.errors import InvalidRequest
@@ -41,6 +42,11 @@ def exact(moment: str | None, now: float | None = None) -> str | None:
     if moment is None or seconds_since(moment, now) is None:
         return moment
     return f"{relative(moment, now)} ({moment})"
+
+
+def second(moment: str) -> str:
+    """Write an RFC 3339 time of ours without the parts of a second, for a narrow column."""
+    return re.sub(r"\.\d+Z$", "Z", moment)
 
 
 def between(start: str | None, end: str | None) -> str | None:

@@ -49,7 +49,8 @@ def list_queues() -> None:
         "queue", "waiting", "scheduled", "running", "limit", "oldest wait", "in/s", "out/s", "wait p90",
         "run p50", "errors", "settings", "held up by",
     )  # fmt: skip
-    show_table(headings, map(_row, answer["queues"]), "no queues yet; one exists from its first job on")
+    empty = "no queues yet; one exists from its first job on"
+    show_table(headings, map(_row, answer["queues"]), empty, gives_way=["held up by", "settings"])
 
 
 def _all_pages() -> dict[str, Any]:
@@ -139,7 +140,7 @@ def show(queue: str) -> None:
     if found.get("flows"):
         say()
         headings = ("flow", "begun", "begun/s", "wait p90", "run p50", "errors", "slot-seconds")
-        show_table(headings, map(_flow_row, found["flows"]))
+        show_table(headings, map(_flow_row, found["flows"]), gives_way=["flow"])
 
 
 def _flow_row(flow: dict[str, Any]) -> tuple[object, ...]:

@@ -36,7 +36,7 @@ def list_workers() -> None:
         return
     headings = ("worker", "state", "slots", "busy", "running", "queues", "tags", "joined", "last beat")
     empty = "no workers; start one with `fairway worker --join URL`"
-    show_table(headings, map(_row, answer["workers"]), empty)
+    show_table(headings, map(_row, answer["workers"]), empty, gives_way=["tags", "queues"])
 
 
 def _row(worker: dict[str, Any]) -> tuple[object, ...]:
