@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from fairway.errors import InvalidRequest
 
@@ -25,6 +25,22 @@ class PostgresAddress(NamedTuple):
 
     dsn: str
     scheduler: str
+
+
+def node_address(url: str) -> SplitResult:
+    """Read the address of a node: one that a connection can be tried to."""
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        _ = parts.port
+        (parts.hostname or "").encode("idna")  # as the system's resolver does with it
+        parts.path.encode("ascii")
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
+    except ValueError:  # brackets without an end, a port that is none, a host that cannot be a name
+        is_one = False
+    if not is_one or " " in url:
+        shown = without_password(url)
+        raise InvalidRequest(f"{shown!r} is not the address of a node; write http://host:port", field="url")
+    return parts
 
 
 def data_directory(chosen: Path | None = None) -> Path:

@@ -136,6 +136,8 @@ def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bo
 
 
 def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int:
+    if not asked.strip():  # most likely a variable that nobody set
+        raise click.UsageError("an empty QUERY matches every job; if you mean that, write 'queue:*'")
     states = action.states if "state:" in asked else action.usual_states or action.states
     query = f"{asked} state:{states}"
     count = count_matching(current().transport(), query)

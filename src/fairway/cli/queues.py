@@ -14,7 +14,9 @@ from fairway.cli.describing import what
 from fairway.cli.moments import exact, show_seconds
 from fairway.cli.moving import follow, rename
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
+from fairway.cli.parsing import read_json
 from fairway.cli.queue_changes import apply, history, revert
+from fairway.errors import InvalidRequest
 
 NEXT_SHOWN = 10
 MOST_PAGES = 1000
@@ -219,9 +221,9 @@ def read_change(text: str) -> tuple[str, Any]:
         return key, words[value.lower()]
     if value.startswith("{"):
         try:
-            return key, json.loads(value)
-        except ValueError as error:
-            raise click.UsageError(f"{key} is no JSON: {error}") from None
+            return key, read_json(value.encode())
+        except InvalidRequest as error:
+            raise click.UsageError(f"{key} {error}") from None
     if re.fullmatch(r"-?[0-9]{1,18}", value):
         return key, int(value)
     return key, float(value) if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value) else value
