@@ -84,3 +84,8 @@ def test_a_queue_is_deleted_after_its_jobs_went_elsewhere(node: StandIn) -> None
     said = node.run("queues", "delete", "old", "--move-to", "other/x")
     assert (said.exit_code, said.stdout) == (0, "queue old is forgotten\n")
     assert node.asked[0].params == {"move_to": "other/x"}
+
+
+def test_what_is_deleted_stands_in_the_document(node: StandIn) -> None:
+    node.answer("DELETE /v1/queues/old", None)
+    assert node.run("queues", "delete", "old", "--json").stdout == '{"deleted": "old"}\n'

@@ -8,7 +8,7 @@ import click
 
 from fairway.cli import actions, describing, moments
 from fairway.cli.calling import current, part, talks
-from fairway.cli.following import follow_log, print_log, wait_for
+from fairway.cli.following import follow_log, print_log, read_lines, wait_for
 from fairway.cli.output import clean, count_of, remark, say, show_facts, show_json, show_table
 from fairway.cli.parsing import duration, moment
 from fairway.ids import find_id
@@ -126,8 +126,23 @@ def wait(job_ids: tuple[str, ...], timeout: float | None) -> int:
 @talks
 def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
     """Print what a job wrote; when following, its stdout to stdout and its stderr to stderr."""
+    transport = current().transport(patient=follow)
+    if attempt is not None:
+        _check_attempt(transport.call("GET", f"/jobs/{part(job_id)}"), attempt, follow)
+    if current().json:
+        if follow:
+            wait_for(transport, [job_id], None)
+        show_json({"id": job_id, "lines": read_lines(transport, job_id, attempt)})
+        return
     write_log = follow_log if follow else print_log
-    write_log(current().transport(patient=follow), job_id, attempt, raw)
+    write_log(transport, job_id, attempt, raw)
+
+
+def _check_attempt(job: describing.Job, attempt: int, follow: bool) -> None:
+    """Refuse an attempt that there is not; one that may still come can be followed."""
+    if attempt > job["attempt"] and not (follow and job["state"] not in describing.ENDED):
+        had = count_of(job["attempt"], "attempt")
+        raise click.ClickException(f"job {job['id']} has no attempt {attempt}: it had {had} so far")
 
 
 @jobs.command()

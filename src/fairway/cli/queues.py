@@ -263,7 +263,7 @@ def delete(queue: str, move_to: str | None) -> None:
     if move_to is not None:
         answer = follow(answer)
     if current().json:
-        show_json(answer)
+        show_json({"deleted": queue} if answer is None else answer)
     else:
         say(clean(f"queue {queue} is forgotten"))
 
