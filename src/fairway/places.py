@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from fairway.errors import InvalidRequest
+from fairway.errors import FairwayError, InvalidRequest
 
 SCHEME = "sqlite:///"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
@@ -118,6 +118,11 @@ def postgres_address(address: str) -> PostgresAddress:
     rest = "&".join(part for part in query.split("&") if part and part not in named)
     scheduler = unquote(named[-1].partition("=")[2]) if named else ""
     return PostgresAddress(f"{place}?{rest}" if rest else place, scheduler or DEFAULT_SCHEDULER)
+
+
+def postgres_missing(error: ImportError) -> FairwayError:
+    """Return the error for a PostgreSQL address where its library is not installed."""
+    return FairwayError(f"PostgreSQL needs asyncpg: pip install 'fairway[postgres]' ({error})")
 
 
 def without_password(address: str) -> str:

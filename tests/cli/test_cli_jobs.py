@@ -476,3 +476,29 @@ def test_an_attempt_that_may_still_come_can_be_followed(node: StandIn) -> None:
     node.answer(f"GET /v1/jobs/{ID}", job(state="scheduled", attempt=1))
     node.answer(f"GET /v1/jobs/{ID}/log", LOG)
     assert node.run("jobs", "log", "-f", "--attempt", "2", ID).exit_code == 0
+
+
+@pytest.mark.parametrize(("option", "state"), [("--succeeded", "succeeded"), ("--failed", "failed")])
+def test_a_person_says_how_an_unknown_job_went(node: StandIn, option: str, state: str) -> None:
+    node.answer(f"POST /v1/jobs/{ID}/resolve", job(state=state))
+    assert node.run("jobs", "resolve", ID, option).stdout == f"{ID}  {state}\n"
+    assert node.asked[-1].body == {"succeeded": state == "succeeded"}
+    assert json.loads(node.run("jobs", "resolve", ID, option, "--json").stdout)["state"] == state
+
+
+def test_an_unknown_job_says_what_to_do(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="unknown"))
+    last = node.run("jobs", "show", ID).stdout.splitlines()[-1]
+    assert f"fairway jobs resolve {ID} --succeeded (or --failed)" in last
+    assert last.endswith(f"fairway jobs retry {ID}")
+
+
+@pytest.mark.parametrize(
+    ("status", "says"), [(200, ", which was there already: it has the same key"), (201, "")]
+)
+def test_who_waits_for_a_job_that_was_there_is_told(node: StandIn, status: int, says: str) -> None:
+    node.answer("POST /v1/jobs", job(unique="k"), status=status)
+    node.answer(f"GET /v1/jobs/{ID}/log", LOG)
+    node.answer(f"GET /v1/jobs/{ID}", job(state="succeeded", unique="k"))
+    result = node.run("submit", "--wait", "--unique", "k", "--", "true")
+    assert result.stderr.splitlines()[0] == f"job {ID}{says}"

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -388,3 +393,27 @@ def test_the_doctor_fails_on_a_file_that_is_garbage(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["doctor", "--json", "--database", f"sqlite:///{tmp_path}/g.db"])
     found = {one["check"]: one["status"] for one in json.loads(result.stdout)["findings"]}
     assert found["database"] == "fail"
+
+
+def test_ctrl_c_says_that_the_worker_goes_on_draining(node: StandIn) -> None:
+    node.answer("PATCH /v1/workers/w1", WORKER)
+    node.answer("GET /v1/workers/w1", WORKER)
+    is_waiting, take = threading.Event(), node.take
+
+    def watch(asked: Any) -> Any:
+        if asked.method == "GET":
+            is_waiting.set()
+        return take(asked)
+
+    node.take = watch  # type: ignore[method-assign]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairway.cli", "workers", "drain", "w1", "--wait"],
+        env={**os.environ, "FAIRWAY_URL": node.url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert is_waiting.wait(60)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said.rstrip() == "w1 goes on draining; give it jobs again with: fairway workers resume w1"
+    assert process.returncode == 130

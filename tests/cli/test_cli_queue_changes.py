@@ -89,3 +89,28 @@ def test_a_queue_is_deleted_after_its_jobs_went_elsewhere(node: StandIn) -> None
 def test_what_is_deleted_stands_in_the_document(node: StandIn) -> None:
     node.answer("DELETE /v1/queues/old", None)
     assert node.run("queues", "delete", "old", "--json").stdout == '{"deleted": "old"}\n'
+
+
+def test_a_queue_that_is_not_empty_can_be_emptied(node: StandIn) -> None:
+    problem = {"code": "not_empty", "detail": "queue 'old' is not empty: 3 waiting", "status": 409}
+    node.answer("DELETE /v1/queues/old", problem, status=409)
+    result = node.run("queues", "delete", "old")
+    assert result.stderr.startswith("fairway: queue 'old' is not empty: 3 waiting; --move-to QUEUE moves ")
+    assert result.exit_code == 1
+
+
+def test_durations_of_a_queue_have_units(node: StandIn) -> None:
+    settings = {
+        "timeout": 90.0,
+        "grace": 0.5,
+        "retention": 2592000.0,
+        "backoff": {"first": 1.0, "max": 3600.0},
+    }
+    node.answer("PATCH /v1/queues/acme", {"path": "acme", "settings": settings})
+    shown = [
+        line.split(None, 1) for line in node.run("queues", "set", "acme", "timeout=90s").stdout.splitlines()
+    ]
+    for fact in (
+        ["timeout", "90 s"], ["grace", "0.5 s"], ["retention", "30 d"], ["backoff", "first 1 s, max 1 h"]
+    ):  # fmt: skip
+        assert fact in shown

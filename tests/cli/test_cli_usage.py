@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,8 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("queues set acme", "Missing argument"),
         ("queues set acme limit", "write KEY=VALUE"),
         ("queues set acme colour=3", "there is no setting 'colour'; there are limit, assured, lend"),
+        ("queues set acme limit=3 weight=2 limit=4", "limit is given twice"),
+        ("jobs resolve 06abcdefghjkm", "say how it went: --succeeded or --failed"),
         ("queues set acme flow_weights={", "flow_weights is not JSON"),
         ("schedules apply nowhere.yaml", "cannot be read"),
         ("schedules show ..", "is no name"),
@@ -244,3 +247,15 @@ def test_an_unforeseen_error_is_one_line_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
     monkeypatch.setitem(COMMANDS, "broken", ("fairway.cli.nowhere:broken", ""))
     check("broken", "a bug in fairway: ModuleNotFoundError", exit_code=1)
+
+
+@pytest.mark.parametrize("command", ["init", "up --listen 127.0.0.1:0"])
+def test_without_the_library_of_postgresql_it_is_said_how_to_get_it(command: str, tmp_path: Path) -> None:
+    line = [*command.split(), "--database", "postgresql://127.0.0.1:1/x"]
+    program = f"import sys; sys.modules['asyncpg'] = None; from fairway.cli.main import main; main({line!r})"
+    environment = {**os.environ, "FAIRWAY_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert "fairway: PostgreSQL needs asyncpg: pip install 'fairway[postgres]'" in done.stderr
+    assert done.returncode == 1

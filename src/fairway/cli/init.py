@@ -19,6 +19,7 @@ from fairway.places import (
     data_directory,
     is_postgres,
     postgres_address,
+    postgres_missing,
     scheduler_file,
     sqlite_file,
 )
@@ -92,10 +93,13 @@ def look_inside(file: Path) -> None:
 
 async def _prepare(address: str, scheduler: str | None) -> tuple[str, dict[str, Any]]:
     """Prepare a schema; return what was done, for people and for programs."""
-    from fairway.stores.postgres.connection import TROUBLE, connect
-    from fairway.stores.postgres.migrate import migrate
-    from fairway.stores.postgres.mistakes import explain, place_of
-    from fairway.stores.postgres.sql import check_schema
+    try:
+        from fairway.stores.postgres.connection import TROUBLE, connect
+        from fairway.stores.postgres.migrate import migrate
+        from fairway.stores.postgres.mistakes import explain, place_of
+        from fairway.stores.postgres.sql import check_schema
+    except ImportError as error:
+        raise postgres_missing(error) from None
 
     dsn, named = postgres_address(address)
     schema = check_schema(scheduler or named)

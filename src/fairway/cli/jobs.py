@@ -98,6 +98,8 @@ def show(job_id: str) -> None:
     if reason:
         say(f"waits: {clean(reason)}")
     show_facts(describing.facts(job))
+    if job["state"] == "unknown":
+        say("\n" + clean(describing.what_to_do(job)))
     traceback = describing.traceback_of(job)
     if traceback:
         say("\n" + clean(traceback, keep="\n\t").rstrip())
@@ -261,6 +263,21 @@ def retry(
         raise click.UsageError("--canary belongs to --all-matching")
     action = actions.retrying(canary, canary_pass, canary_timeout)
     return actions.act(action, targets, all_matching=all_matching, yes=yes, detach=detach)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--succeeded/--failed", default=None, help="How it went, as you found out.")
+@talks
+def resolve(job_id: str, succeeded: bool | None) -> None:
+    """Say how a job went whose state is unknown: its worker was lost while it ran, at most once."""
+    if succeeded is None:
+        raise click.UsageError("say how it went: --succeeded or --failed")
+    job = current().transport().call("POST", f"/jobs/{part(job_id)}/resolve", body={"succeeded": succeeded})
+    if current().json:
+        show_json(job)
+    else:
+        say(clean(f"{job['id']}  {job['state']}"))
 
 
 @jobs.command()

@@ -23,6 +23,14 @@ def show_seconds(seconds: float | None) -> str | None:
     return f"{_short(seconds)} s"
 
 
+def whole_seconds(seconds: float) -> str:
+    """Write a duration that somebody set, nothing of it rounded away: `90 s`, `2 h`, `0.5 s`."""
+    for length, unit in _UNITS:
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.12g} s"
+
+
 def _short(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0") if number < 10 else f"{number:.0f}"
 

@@ -68,11 +68,25 @@ class Transport:
 
         *body* is encoded as JSON; bytes are taken to be JSON already. *timeout* is for the whole call.
         """
+        return self.ask(method, path, params=params, body=body, headers=headers, timeout=timeout)[1]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> tuple[int, Any]:
+        """Do the same, for those to whom the status says more than that it went well."""
         request = self._request(method, path, params, body, headers)
         repeat = Repeat(request, timeout)
         while True:
             try:
-                return _decode(self._send(request, repeat.left()))
+                answer = self._send(request, repeat.left())
+                return answer.status, _decode(answer)
             except WorldError as error:
                 time.sleep(repeat.pause_after(error, self._tries()))
 
