@@ -69,6 +69,7 @@ def test_a_job_is_one_line_with_its_id_and_state_whole(node: StandIn, columns: i
     assert [line.split()[:2] for line in lines] == [["id", "state"], [ID, "failed"], [ID, "cancelled"]]
     assert max(map(len, lines)) <= columns
     assert lines[1].endswith("…")  # the long message gives way first
+    assert "(permanent): V" in lines[1] or columns == 80  # but keeps a little while other text is long
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 GAP = 2
-#: Free text of fewer characters says nothing any more.
-LEAST_TEXT = 8
+#: To so many characters free text is cut, all of it to the first before any to the second.
+LEAST_TEXT = (16, 8)
 #: What a row is about and its state: these columns never go.
 MOST_WANTED = 2
 
@@ -37,10 +37,10 @@ class Column:
         """Whether no row has a value here."""
         return all(cell == "-" for cell in self.cells)
 
-    def shrink(self, excess: int) -> int:
-        """Give up to *excess* characters away; return how many are still too many."""
-        given = max(min(excess, self.wanted - LEAST_TEXT), 0)
-        self.width = self.wanted - given
+    def shrink(self, excess: int, least: int) -> int:
+        """Give up to *excess* characters away but keep *least*; return how many are still too many."""
+        given = max(min(excess, self.width - least), 0)
+        self.width -= given
         return excess - given
 
 
@@ -61,10 +61,13 @@ def fit(headings: Sequence[str], cells: Cells, gives_way: Sequence[str], width: 
 
 def _shrink(columns: Sequence[Column], gives_way: Sequence[str], excess: int) -> int:
     """Shorten free text, one column after the other; return how many characters are still too many."""
+    for column in columns:
+        column.width = column.wanted
     by_heading = {column.heading: column for column in columns}
-    for heading in gives_way:
-        if heading in by_heading:
-            excess = by_heading[heading].shrink(max(excess, 0))
+    for least in LEAST_TEXT:
+        for heading in gives_way:
+            if heading in by_heading:
+                excess = by_heading[heading].shrink(excess, least)
     return excess
 
 

@@ -67,7 +67,7 @@ def fetch(query: str, limit: int, sort: str | None) -> dict[str, Any]:
 def _row(job: describing.Job) -> tuple[object, ...]:
     note = describing.why(job) or (job.get("worker") if job["state"] == "running" else None)
     if job["state"] in {"failed", "cancelled", "unknown"}:
-        note = describing.how(job)
+        note = describing.how(job).removeprefix(job["state"]).lstrip()  # which stands in its own column
     created = moments.relative(job.get("created_at"))
     return (
         job["id"],
