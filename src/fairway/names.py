@@ -18,10 +18,12 @@ MOST_TEXT = 200
 MOST_STARS = 8
 MOST_TAGS = 32
 MOST_GLOB = 600
+MOST_TOKEN = 512
 
 _segment = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _task = re.compile(TASK_PATTERN[1:-1], re.ASCII)
 _worker = re.compile(WORKER_PATTERN[1:-1], re.ASCII)
+_token = re.compile(rf"[\x21-\x7e]{{1,{MOST_TOKEN}}}")
 _reserved = frozenset({".", "..", "-"})
 
 
@@ -108,6 +110,17 @@ def check_characters(text: str, field: str) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise InvalidRequest(f"{field} has a lone surrogate, which is not text", field=field) from None
+
+
+def check_token(token: str | None) -> str | None:
+    """Return a token if it can travel in a header; it is a secret, so that no message shows it."""
+    if token is not None and not _token.fullmatch(token):
+        raise InvalidRequest(
+            "the token (FAIRWAY_TOKEN, unless another was given) must be printable ASCII without spaces, "
+            f"at most {MOST_TOKEN} characters",
+            field="token",
+        )
+    return token
 
 
 def check_globs(globs: Sequence[str], field: str, most: int = MOST_TAGS) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from fairway.errors import InvalidRequest
+from fairway.errors import FairwayError, InvalidRequest
 
 SCHEME = "sqlite:///"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
@@ -25,6 +25,22 @@ class PostgresAddress(NamedTuple):
 
     dsn: str
     scheduler: str
+
+
+def node_address(url: str) -> SplitResult:
+    """Read the address of a node: one that a connection can be tried to."""
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        _ = parts.port
+        (parts.hostname or "").encode("idna")  # as the system's resolver does with it
+        parts.path.encode("ascii")
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
+    except ValueError:  # brackets without an end, a port that is none, a host that cannot be a name
+        is_one = False
+    if not is_one or " " in url:
+        shown = without_password(url)
+        raise InvalidRequest(f"{shown!r} is not the address of a node; write http://host:port", field="url")
+    return parts
 
 
 def data_directory(chosen: Path | None = None) -> Path:
@@ -102,6 +118,11 @@ def postgres_address(address: str) -> PostgresAddress:
     rest = "&".join(part for part in query.split("&") if part and part not in named)
     scheduler = unquote(named[-1].partition("=")[2]) if named else ""
     return PostgresAddress(f"{place}?{rest}" if rest else place, scheduler or DEFAULT_SCHEDULER)
+
+
+def postgres_missing(error: ImportError) -> FairwayError:
+    """Return the error for a PostgreSQL address where its library is not installed."""
+    return FairwayError(f"PostgreSQL needs asyncpg: pip install 'fairway[postgres]' ({error})")
 
 
 def without_password(address: str) -> str:

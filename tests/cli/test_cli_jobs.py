@@ -288,6 +288,13 @@ def test_nothing_to_do_is_said_in_the_words_of_the_query(node: StandIn) -> None:
     )
 
 
+def test_nothing_to_do_is_one_document_too(node: StandIn) -> None:
+    node.answer("GET /v1/jobs", {"jobs": [], "next": None, "total": 0})
+    result = node.run("jobs", "cancel", "queue:nothing", "--all-matching", "--yes", "--json")
+    document = json.loads(result.stdout)
+    assert (document["count"], document["done"], document["action"]) == (0, 0, "cancel")
+
+
 @pytest.mark.parametrize(("total", "says"), [(312, "1 of 312 jobs shown;"), (None, "1 job shown, there are")])
 def test_a_list_that_is_cut_says_so(node: StandIn, total: int | None, says: str) -> None:
     node.answer("GET /v1/jobs", {"jobs": [job()], "next": "c", "total": total})
@@ -446,3 +453,52 @@ def test_a_log_is_obeyed_by_no_terminal_unless_asked_for_raw(node: StandIn) -> N
     assert node.run("jobs", "log", "-f", "--raw", ID).stdout == "out\x1b[1m\n"
     node.answer(f"GET /v1/jobs/{ID}/log", "all\x1b\n")
     assert node.run("jobs", "log", ID).stdout == "all\\x1b\n"
+
+
+def test_a_log_as_json_is_one_document(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="succeeded", attempt=1))
+    node.answer(f"GET /v1/jobs/{ID}/log", "one\n\ntwo\x1b\n")
+    for line in (["jobs", "log", ID, "--json"], ["jobs", "log", "-f", ID, "--json"]):
+        assert json.loads(node.run(*line).stdout) == {"id": ID, "lines": ["one", "", "two\x1b"]}
+    node.answer(f"GET /v1/jobs/{ID}/log", "")
+    assert json.loads(node.run("jobs", "log", ID, "--json").stdout) == {"id": ID, "lines": []}
+
+
+def test_an_attempt_that_there_was_not_has_no_log(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="succeeded", attempt=2))
+    for follow in ([], ["-f"]):
+        result = node.run("jobs", "log", ID, "--attempt", "9", *follow)
+        assert result.stderr == f"fairway: job {ID} has no attempt 9: it had 2 attempts so far\n"
+        assert result.exit_code == 1
+
+
+def test_an_attempt_that_may_still_come_can_be_followed(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="scheduled", attempt=1))
+    node.answer(f"GET /v1/jobs/{ID}/log", LOG)
+    assert node.run("jobs", "log", "-f", "--attempt", "2", ID).exit_code == 0
+
+
+@pytest.mark.parametrize(("option", "state"), [("--succeeded", "succeeded"), ("--failed", "failed")])
+def test_a_person_says_how_an_unknown_job_went(node: StandIn, option: str, state: str) -> None:
+    node.answer(f"POST /v1/jobs/{ID}/resolve", job(state=state))
+    assert node.run("jobs", "resolve", ID, option).stdout == f"{ID}  {state}\n"
+    assert node.asked[-1].body == {"succeeded": state == "succeeded"}
+    assert json.loads(node.run("jobs", "resolve", ID, option, "--json").stdout)["state"] == state
+
+
+def test_an_unknown_job_says_what_to_do(node: StandIn) -> None:
+    node.answer(f"GET /v1/jobs/{ID}", job(state="unknown"))
+    last = node.run("jobs", "show", ID).stdout.splitlines()[-1]
+    assert f"fairway jobs resolve {ID} --succeeded (or --failed)" in last
+    assert last.endswith(f"fairway jobs retry {ID}")
+
+
+@pytest.mark.parametrize(
+    ("status", "says"), [(200, ", which was there already: it has the same key"), (201, "")]
+)
+def test_who_waits_for_a_job_that_was_there_is_told(node: StandIn, status: int, says: str) -> None:
+    node.answer("POST /v1/jobs", job(unique="k"), status=status)
+    node.answer(f"GET /v1/jobs/{ID}/log", LOG)
+    node.answer(f"GET /v1/jobs/{ID}", job(state="succeeded", unique="k"))
+    result = node.run("submit", "--wait", "--unique", "k", "--", "true")
+    assert result.stderr.splitlines()[0] == f"job {ID}{says}"

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -351,3 +356,64 @@ def test_init_creates_the_file_of_one_scheduler(tmp_path: Path) -> None:
     line = ["init", "--database", f"sqlite:///{tmp_path}/jobs.db", "--scheduler", "night"]
     assert CliRunner().invoke(main, line).exit_code == 0
     assert [file.name for file in tmp_path.glob("*.db")] == ["jobs-night.db"]
+
+
+def test_init_answers_with_a_document(tmp_path: Path) -> None:
+    line = ["init", "--database", f"sqlite:///{tmp_path}/jobs.db", "--json"]
+    for created in (True, False):
+        document = json.loads(CliRunner().invoke(main, line).stdout)
+        assert document == {"database": f"{tmp_path}/jobs.db", "created": created}
+
+
+def test_the_doctor_looks_into_the_file_and_leaves_no_trace(tmp_path: Path) -> None:
+    def check(name: str, status: str, says: str) -> None:
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        finding = checks.check_database(tmp_path / name)
+        assert (finding.status, finding.check) == (status, "database")
+        assert says in finding.found
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+    CliRunner().invoke(main, ["init", "--database", f"sqlite:///{tmp_path}/ours.db"])
+    (tmp_path / "garbage.db").write_bytes(b"hello, I am no database at all" * 100)
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "cut.db").write_bytes((tmp_path / "ours.db").read_bytes()[:5000])
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE meta (key TEXT)")
+    other.close()
+    check("ours.db", "ok", "is Fairway's")
+    check("empty.db", "ok", "empty")
+    check("nowhere.db", "ok", "is not there yet")
+    check("garbage.db", "fail", "garbage.db is damaged or no SQLite database: file is not a database")
+    check("cut.db", "fail", "cut.db is damaged or no SQLite database")
+    check("other.db", "fail", "other.db is not a Fairway database")
+
+
+def test_the_doctor_fails_on_a_file_that_is_garbage(tmp_path: Path) -> None:
+    (tmp_path / "g.db").write_text("garbage")
+    result = CliRunner().invoke(main, ["doctor", "--json", "--database", f"sqlite:///{tmp_path}/g.db"])
+    found = {one["check"]: one["status"] for one in json.loads(result.stdout)["findings"]}
+    assert found["database"] == "fail"
+
+
+def test_ctrl_c_says_that_the_worker_goes_on_draining(node: StandIn) -> None:
+    node.answer("PATCH /v1/workers/w1", WORKER)
+    node.answer("GET /v1/workers/w1", WORKER)
+    is_waiting, take = threading.Event(), node.take
+
+    def watch(asked: Any) -> Any:
+        if asked.method == "GET":
+            is_waiting.set()
+        return take(asked)
+
+    node.take = watch  # type: ignore[method-assign]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairway.cli", "workers", "drain", "w1", "--wait"],
+        env={**os.environ, "FAIRWAY_URL": node.url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert is_waiting.wait(60)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said.rstrip() == "w1 goes on draining; give it jobs again with: fairway workers resume w1"
+    assert process.returncode == 130

@@ -28,7 +28,7 @@ def test_the_history_says_when_who_and_what(node: StandIn) -> None:
     _, *rows = node.run("queues", "history", "acme", "--limit", "3").stdout.splitlines()
     assert node.asked[-1].params == {"limit": "3"}
     assert rows[0].split()[:2] == ["7", "acme"]
-    assert "(2026-01-01T00:00:00" in rows[0]
+    assert "2026-01-01T00:00:00Z" in rows[0]
     assert rows[0].endswith("ann@desk  limit 3 → 10, paused true → none, rate none → 5/s")
     assert rows[1].endswith("made, limit none → 3")
     assert rows[2].endswith("deleted")
@@ -84,3 +84,33 @@ def test_a_queue_is_deleted_after_its_jobs_went_elsewhere(node: StandIn) -> None
     said = node.run("queues", "delete", "old", "--move-to", "other/x")
     assert (said.exit_code, said.stdout) == (0, "queue old is forgotten\n")
     assert node.asked[0].params == {"move_to": "other/x"}
+
+
+def test_what_is_deleted_stands_in_the_document(node: StandIn) -> None:
+    node.answer("DELETE /v1/queues/old", None)
+    assert node.run("queues", "delete", "old", "--json").stdout == '{"deleted": "old"}\n'
+
+
+def test_a_queue_that_is_not_empty_can_be_emptied(node: StandIn) -> None:
+    problem = {"code": "not_empty", "detail": "queue 'old' is not empty: 3 waiting", "status": 409}
+    node.answer("DELETE /v1/queues/old", problem, status=409)
+    result = node.run("queues", "delete", "old")
+    assert result.stderr.startswith("fairway: queue 'old' is not empty: 3 waiting; --move-to QUEUE moves ")
+    assert result.exit_code == 1
+
+
+def test_durations_of_a_queue_have_units(node: StandIn) -> None:
+    settings = {
+        "timeout": 90.0,
+        "grace": 0.5,
+        "retention": 2592000.0,
+        "backoff": {"first": 1.0, "max": 3600.0},
+    }
+    node.answer("PATCH /v1/queues/acme", {"path": "acme", "settings": settings})
+    shown = [
+        line.split(None, 1) for line in node.run("queues", "set", "acme", "timeout=90s").stdout.splitlines()
+    ]
+    for fact in (
+        ["timeout", "90 s"], ["grace", "0.5 s"], ["retention", "30 d"], ["backoff", "first 1 s, max 1 h"]
+    ):  # fmt: skip
+        assert fact in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,15 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("submit --args [1] -- true", "belong to --task"),
         ("submit --task a.b --args [1", "is not JSON"),
         ("submit --task a.b --args [NaN]", "NaN"),
+        ("submit --task a.b --args [1e999]", "has a number that is not finite"),
+        ('submit --task a.b --kwargs {"n":-1e999}', "has a number that is not finite"),
+        ('submit --task a.b --args ["\\ud800"]', "has a lone surrogate"),
+        ('submit --task a.b --kwargs {"\\ud800":1}', "has a lone surrogate"),
+        ('queues set acme flow_weights={"\\ud800":1}', "flow_weights has a lone surrogate"),
+        ("submit -- echo \udcff", "argument 4 has bytes that are not UTF-8"),
+        ("submit --queue a\udcff -- true", "argument 3 has bytes that are not UTF-8"),
+        ("jobs show \udcff", "argument 3 has bytes that are not UTF-8"),
+        ("jobs list \udcff", "argument 3 has bytes that are not UTF-8"),
         ("submit --task a.b --args {}", "is no list"),
         ("submit --task a.b --kwargs []", "is no object"),
         ("submit --file nowhere.json", "cannot be read"),
@@ -73,7 +83,9 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("queues set acme", "Missing argument"),
         ("queues set acme limit", "write KEY=VALUE"),
         ("queues set acme colour=3", "there is no setting 'colour'; there are limit, assured, lend"),
-        ("queues set acme flow_weights={", "flow_weights is no JSON"),
+        ("queues set acme limit=3 weight=2 limit=4", "limit is given twice"),
+        ("jobs resolve 06abcdefghjkm", "say how it went: --succeeded or --failed"),
+        ("queues set acme flow_weights={", "flow_weights is not JSON"),
         ("schedules apply nowhere.yaml", "cannot be read"),
         ("schedules show ..", "is no name"),
         ("schedules run", "Missing argument"),
@@ -104,10 +116,53 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("doctor --database=", "fairway: database is empty"),
         ("init --scheduler ../x", "cannot name a scheduler"),
         ("--url ftp://x jobs list", "http://host:port"),
+        ("--url http://[ jobs list", "'http://[' is not the address of a node"),
+        ("--url http://x:99999 jobs list", "is not the address of a node"),
+        ("--url http://a..b jobs list", "is not the address of a node"),
+        ("--url http://x/ü jobs list", "is not the address of a node"),
+        ("worker --join http://[", "--join 'http://[' is not the address of a node"),
     ],
 )
 def test_a_wrong_call_is_explained(line: str, says: str) -> None:
     check(line, says)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\t"])
+@pytest.mark.parametrize("verb", ["cancel", "kill", "retry", "delete", "prefer", "requeue"])
+def test_a_query_that_is_empty_does_not_mean_every_job(verb: str, text: str) -> None:
+    line = ["jobs", verb, text, "--all-matching", "--yes"]
+    result = CliRunner().invoke(main, line, env={"FAIRWAY_URL": NOWHERE})
+    assert "if you mean that, write 'queue:*'" in result.stderr
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("token", ["abc\r", "a\nb", "two words", "ümlaut", "x" * 513])
+def test_a_token_that_no_header_carries_is_refused_and_not_shown(token: str) -> None:
+    for line, variable in ((["--token", token, "jobs", "list"], ""), (["jobs", "list"], token)):
+        result = CliRunner().invoke(main, line, env={"FAIRWAY_URL": NOWHERE, "FAIRWAY_TOKEN": variable})
+        assert "the token (FAIRWAY_TOKEN, unless another was given) must be" in result.stderr
+        assert result.exit_code == 2
+        assert clean(token) not in result.stderr
+
+
+def test_a_token_of_bytes_is_not_shown_either() -> None:
+    result = CliRunner().invoke(main, ["--token", "s3cret\udcff", "jobs", "list"])
+    assert result.stderr.startswith("fairway: argument 2 has bytes that are not UTF-8\n")
+
+
+@pytest.mark.parametrize("name", ["job.json", "job.yaml"])
+@pytest.mark.parametrize("command", ["submit --file", "queues apply", "schedules apply"])
+@pytest.mark.parametrize("text", ['{"name": "\\ud800"}', '{"queues": {"\\udc00": {}}}'])
+def test_half_a_character_in_a_file_is_no_text(tmp_path: Path, name: str, command: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    check(f"{command} {tmp_path / name}", f"{name} has a lone surrogate, which is not text")
+
+
+def test_without_stdout_nothing_is_done() -> None:
+    line = f"exec {sys.executable} -m fairway.cli --url {NOWHERE} jobs list >&-"
+    done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True, timeout=30)
+    assert done.stderr.startswith("fairway: stdout is closed; send it to /dev/null")
+    assert done.returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -192,3 +247,15 @@ def test_an_unforeseen_error_is_one_line_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
     monkeypatch.setitem(COMMANDS, "broken", ("fairway.cli.nowhere:broken", ""))
     check("broken", "a bug in fairway: ModuleNotFoundError", exit_code=1)
+
+
+@pytest.mark.parametrize("command", ["init", "up --listen 127.0.0.1:0"])
+def test_without_the_library_of_postgresql_it_is_said_how_to_get_it(command: str, tmp_path: Path) -> None:
+    line = [*command.split(), "--database", "postgresql://127.0.0.1:1/x"]
+    program = f"import sys; sys.modules['asyncpg'] = None; from fairway.cli.main import main; main({line!r})"
+    environment = {**os.environ, "FAIRWAY_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert "fairway: PostgreSQL needs asyncpg: pip install 'fairway[postgres]'" in done.stderr
+    assert done.returncode == 1

@@ -416,3 +416,14 @@ def test_jobs_survive_a_restart(tmp_path: Path) -> None:
         assert "paused" in shell.out("jobs", "show", job).splitlines()[0]
     finally:
         node.stop(signal.SIGTERM)
+
+
+def test_what_is_not_there_is_named(fairway: Shell) -> None:
+    assert fairway("jobs", "show", "nope").stderr == "fairway: there is no job 'nope'\n"
+    assert fairway("workers", "show", "nope").stderr == "fairway: there is no worker 'nope'\n"
+
+
+def test_the_job_that_has_the_key_is_waited_for_and_said_to_be_there(fairway: Shell) -> None:
+    first = fairway.submit("--unique", "same", "--delay", "1s", "--", "true")
+    done = fairway("submit", "--wait", "--unique", "same", "--", "true")
+    assert done.stderr.startswith(f"job {first}, which was there already: it has the same key\n")

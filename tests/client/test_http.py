@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fairway.client.app import App
 from fairway.client.http import Transport
 from fairway.client.repeats import Repeat, Request
 from fairway.errors import (
@@ -206,3 +207,25 @@ def test_threads_share_a_transport(peer: Peer) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidRequest, match="is not the address of a node"):
         Transport(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[", "http://x:99999", "http://a..b", "http://x/\ud800", "x", "http://a b"]
+)
+def test_an_app_is_not_made_with_what_is_no_address(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="is not the address of a node"):
+        App(url=url)
+
+
+def test_an_app_is_not_made_with_a_token_that_no_header_carries() -> None:
+    with pytest.raises(InvalidRequest, match="the token") as refused:
+        App(token="s3cret\nb")
+    assert "s3cret" not in str(refused.value)
+
+
+def test_half_a_character_is_the_callers_mistake_and_not_sent(peer: Peer, call: Call) -> None:
+    with pytest.raises(InvalidRequest, match="lone surrogate"):
+        next(App(url=peer.url).events("\ud800"))
+    with pytest.raises(InvalidRequest, match="lone surrogate"):
+        call(Transport(peer.url), "POST", "/jobs", body={"task": "\ud800"})
+    assert peer.asked == []

@@ -185,7 +185,7 @@ def find_job_id(call: Call) -> int:
     """Return the job the path names; what cannot be an id is not found."""
     job_id = find_id(call.path["id"])
     if job_id is None:
-        raise NotFound("there is no such job")
+        raise NotFound(f"there is no job {call.path['id'][:40]!a}")
     return job_id
 
 

@@ -39,7 +39,7 @@ async def show_worker(call: Call) -> Answer:
     """Show one worker with its tasks, versions and facts."""
     found = [worker for worker in await call.desk.workers() if worker.name == call.path["name"]]
     if not found:
-        raise NotFound("there is no worker of that name")
+        raise NotFound(f"there is no worker {call.path['name'][:128]!a}")
     return answer_json(worker_view(found[-1]))  # before it may stand its lost predecessor
 
 

@@ -28,6 +28,12 @@ MOST_NAMED = 10_000
 #: The states of all jobs that have not ended.
 UNENDED = "blocked,scheduled,queued,running"
 
+#: An operation that was not begun, as there was nothing to do it to.
+NOTHING_DONE: Operation = {
+    "id": None, "kind": "jobs", "state": "done", "count": 0,
+    "found": 0, "done": 0, "refused": 0, "refusals": [],
+}  # fmt: skip
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -136,12 +142,16 @@ def act(action: Action, targets: tuple[str, ...], *, all_matching: bool, yes: bo
 
 
 def _act_on_query(action: Action, asked: str, *, yes: bool, detach: bool) -> int:
+    if not asked.strip():  # most likely a variable that nobody set
+        raise click.UsageError("an empty QUERY matches every job; if you mean that, write 'queue:*'")
     states = action.states if "state:" in asked else action.usual_states or action.states
     query = f"{asked} state:{states}"
     count = count_matching(current().transport(), query)
     named = " or ".join(states.rsplit(",", 1)).replace(",", ", ")
     if count == 0:
         remark(clean(f"nothing to {action.verb}: no {named} job matches {asked}"))
+        if current().json:
+            show_json({**NOTHING_DONE, "action": action.verb, "q": query})
         return 0
     noun = "job" if states == action.states else f"{named} job"  # fewer than it could be done to
     some = f"many {noun}s" if count is None else count_of(count, noun)

@@ -109,6 +109,19 @@ def check_sqlite(version: str | None = None) -> Finding:
     return Finding("ok", "sqlite", version)
 
 
+def check_database(file: Path) -> Finding:
+    """Is the file, if it is there, one of ours that can be read?"""
+    from fairway.cli.init import look_inside
+
+    if not file.exists():
+        return Finding("ok", "database", f"{file} is not there yet; `fairway up` makes it")
+    try:
+        look_inside(file)
+    except FairwayError as error:
+        return Finding("fail", "database", str(error), "look at --database, and at the file")
+    return Finding("ok", "database", f"{file} is Fairway's, or empty")
+
+
 def check_file_system(database: Path) -> Finding:
     """WAL needs memory shared by all processes, which no network file system has."""
     place = _existing(database.absolute().parent)

@@ -30,7 +30,7 @@ def show(answer: dict[str, Any]) -> None:
     show_facts([("leader", answer.get("leader") or "nobody leads just now"), ("term", answer.get("term"))])
     say()
     headings = ("node", "role", "link to the leader", "url", "version", "started", "seen")
-    show_table(headings, map(_row, answer.get("nodes") or []), "no nodes")
+    show_table(headings, map(_row, answer.get("nodes") or []), "no nodes", gives_way=["link to the leader"])
     if history := answer.get("history"):
         say()
         show_table(("term", "leader", "elected"), map(_past, history), "")

@@ -21,7 +21,8 @@ def demand() -> None:
         return
     say(f"{answer['slots']} slots, {answer['free']:g} free")
     headings = ("adapter", "task", "tags", "jobs", "slots wanted", "run", "running", "slots there", "free")
-    show_table(headings, map(_row, answer["shapes"]), "nothing waits for a slot, and nothing runs")
+    empty = "nothing waits for a slot, and nothing runs"
+    show_table(headings, map(_row, answer["shapes"]), empty, gives_way=["tags", "task"])
     if answer.get("more"):
         remark(f"and {count_of(answer['more'], 'shape')} more")
 

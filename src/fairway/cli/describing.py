@@ -74,6 +74,15 @@ def how(job: Job) -> str:
     return text + (f" ({reason})" if reason and reason != state else "") + (f": {said}" if said else "")
 
 
+def what_to_do(job: Job) -> str:
+    """Say what people do about a job of which nobody knows how it went."""
+    name = job["id"]
+    return (
+        "its worker was lost, so nobody knows whether it did its work; find out, then: "
+        f"fairway jobs resolve {name} --succeeded (or --failed), or again: fairway jobs retry {name}"
+    )
+
+
 def value_of(job: Job) -> Any:
     """Return what a job returned."""
     return (job.get("outcome") or {}).get("value")

@@ -14,6 +14,7 @@ from fairway import __version__
 from fairway.cli.calling import TOKEN_ADVICE, TOKEN_PROBLEMS, current, talks
 from fairway.cli.checks import (
     Finding,
+    check_database,
     check_file_system,
     check_open_files,
     check_postgres,
@@ -60,7 +61,10 @@ def examine(database: str | None) -> Iterator[Finding]:
         yield check_postgres(database)
     else:
         file = sqlite_file(database) if database else data_directory() / "fairway.db"
-        yield check_sqlite()
+        sqlite = check_sqlite()
+        yield sqlite
+        if sqlite.status != "fail":
+            yield check_database(file)
         yield check_file_system(file)
         yield check_space(file)
     yield check_open_files()

@@ -31,7 +31,7 @@ def list_failures(query: str, limit: int, muted: bool) -> None:
         show_json(answer)
         return
     headings = ("cause", "failures", "jobs", "last", "task", "type", "message")
-    show_table(headings, map(_row, answer["failures"]), "no failures")
+    show_table(headings, map(_row, answer["failures"]), "no failures", gives_way=["message", "type", "task"])
     if answer["next"]:
         remark("there are more; narrow it down or raise --limit")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fairway.cli.parsing import read_json
+from fairway.cli.parsing import check_plain, read_json
 from fairway.errors import InvalidRequest
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
@@ -41,7 +41,7 @@ def read_yaml(text: bytes) -> Any:
     try:
         decoded = text.decode()
         _check_events(yaml.parse(decoded, Loader=yaml.SafeLoader))
-        return _plain(yaml.compose(decoded, Loader=yaml.SafeLoader))
+        return check_plain(_plain(yaml.compose(decoded, Loader=yaml.SafeLoader)))
     except UnicodeDecodeError:
         raise InvalidRequest("is not YAML: it is not UTF-8") from None
     except RecursionError:

@@ -55,6 +55,12 @@ def print_log(transport: Transport, job: str, attempt: int | None = None, raw: b
     write(text or "", "stdout", raw)
 
 
+def read_lines(transport: Transport, job: str, attempt: int | None = None) -> list[str]:
+    """Return the lines a job wrote so far, both streams in their order."""
+    text = transport.call("GET", f"/jobs/{part(job)}/log", params={"attempt": attempt}) or ""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def follow_log(transport: Transport, job: str, attempt: int | None = None, raw: bool = False) -> None:
     """Print what a job writes until it ended, each stream to its own."""
     params = {"attempt": attempt, "follow": True}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
 
-from fairway.cli.output import clean, say
+from fairway.cli.calling import answers, current
+from fairway.cli.output import clean, say, show_json
 from fairway.cli.parsing import database_address
 from fairway.errors import StoreUnusable
 from fairway.places import (
@@ -16,6 +19,7 @@ from fairway.places import (
     data_directory,
     is_postgres,
     postgres_address,
+    postgres_missing,
     scheduler_file,
     sqlite_file,
 )
@@ -28,6 +32,7 @@ MAGIC = b"SQLite format 3\0"
     "--database", callback=database_address, metavar="URL", help="sqlite:///path/file.db or postgresql://..."
 )
 @click.option("--scheduler", metavar="NAME", help="Which of several schedulers on one database.")
+@answers
 def init(database: str | None, scheduler: str | None) -> None:
     """Create a database file or a schema, or bring an older one of ours up to date.
 
@@ -35,7 +40,7 @@ def init(database: str | None, scheduler: str | None) -> None:
     Fairway's is left as it is.
     """
     if database and is_postgres(database):
-        say(clean(asyncio.run(_prepare(database, scheduler))))
+        _tell(*asyncio.run(_prepare(database, scheduler)))
         return
     file = sqlite_file(database) if database else data_directory() / "fairway.db"
     if scheduler:
@@ -45,7 +50,15 @@ def init(database: str | None, scheduler: str | None) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     asyncio.run(_open(file))
     state = "is ready" if existed else "was created"
-    say(clean(f"{file} {state}; start with: fairway up --database sqlite:///{file}"))
+    said = f"{file} {state}; start with: fairway up --database sqlite:///{file}"
+    _tell(said, {"database": str(file), "created": not existed})
+
+
+def _tell(said: str, document: dict[str, Any]) -> None:
+    if current().json:
+        show_json(document)
+    else:
+        say(clean(said))
 
 
 def refuse_foreign(file: Path) -> None:
@@ -59,26 +72,34 @@ def refuse_foreign(file: Path) -> None:
     if start and start != MAGIC:
         raise StoreUnusable(f"{file} is no database and is left as it is; name a new file")
     if start:
-        _refuse_foreign_tables(file)
+        look_inside(file)
 
 
-def _refuse_foreign_tables(file: Path) -> None:
+def look_inside(file: Path) -> None:
+    """Raise what `fairway up` would say of a file that is there, and leave no trace of having looked."""
     import apsw
 
     from fairway.stores.sqlite.connection import plain_errors
     from fairway.stores.sqlite.migrate import check_version
 
-    # Read-only: the store's own way to open a file turns it to WAL mode first, whoever's it is.
-    with plain_errors(file), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
+    # Read-only: the store's own way to open a file turns it to WAL mode first, whoever's it is. Where nobody
+    # has a WAL open, "immutable" keeps SQLite from making one beside the file.
+    is_open = file.with_name(f"{file.name}-wal").exists()
+    address = f"file:{quote(str(file.absolute()))}" + ("" if is_open else "?immutable=1")
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with plain_errors(file), closing(apsw.Connection(address, flags=flags)) as opened:
         check_version(opened, file)
 
 
-async def _prepare(address: str, scheduler: str | None) -> str:
-    """Prepare a schema; return what was done."""
-    from fairway.stores.postgres.connection import TROUBLE, connect
-    from fairway.stores.postgres.migrate import migrate
-    from fairway.stores.postgres.mistakes import explain, place_of
-    from fairway.stores.postgres.sql import check_schema
+async def _prepare(address: str, scheduler: str | None) -> tuple[str, dict[str, Any]]:
+    """Prepare a schema; return what was done, for people and for programs."""
+    try:
+        from fairway.stores.postgres.connection import TROUBLE, connect
+        from fairway.stores.postgres.migrate import migrate
+        from fairway.stores.postgres.mistakes import explain, place_of
+        from fairway.stores.postgres.sql import check_schema
+    except ImportError as error:
+        raise postgres_missing(error) from None
 
     dsn, named = postgres_address(address)
     schema = check_schema(scheduler or named)
@@ -91,7 +112,8 @@ async def _prepare(address: str, scheduler: str | None) -> str:
     finally:
         await connection.close(timeout=5)
     state = "was prepared" if changed else "is ready, nothing was changed"
-    return f"schema {schema} at {place_of(dsn)} {state}; start with: fairway up --database ..."
+    said = f"schema {schema} at {place_of(dsn)} {state}; start with: fairway up --database ..."
+    return said, {"database": place_of(dsn), "schema": schema, "changed": changed}
 
 
 async def _open(file: Path) -> None:

@@ -8,7 +8,7 @@ import click
 
 from fairway.cli import actions, describing, moments
 from fairway.cli.calling import current, part, talks
-from fairway.cli.following import follow_log, print_log, wait_for
+from fairway.cli.following import follow_log, print_log, read_lines, wait_for
 from fairway.cli.output import clean, count_of, remark, say, show_facts, show_json, show_table
 from fairway.cli.parsing import duration, moment
 from fairway.ids import find_id
@@ -41,7 +41,7 @@ def list_jobs(query: tuple[str, ...], limit: int, sort: str | None) -> None:
         show_json(answer)
         return
     headings = ("id", "state", "queue", "does", "attempt", "created", "note")
-    show_table(headings, map(_row, answer["jobs"]), "no jobs")
+    show_table(headings, map(_row, answer["jobs"]), "no jobs", gives_way=["note", "does", "queue"])
     if answer.get("next"):
         remark(_more(len(answer["jobs"]), answer.get("total")))
 
@@ -67,7 +67,7 @@ def fetch(query: str, limit: int, sort: str | None) -> dict[str, Any]:
 def _row(job: describing.Job) -> tuple[object, ...]:
     note = describing.why(job) or (job.get("worker") if job["state"] == "running" else None)
     if job["state"] in {"failed", "cancelled", "unknown"}:
-        note = describing.how(job)
+        note = describing.how(job).removeprefix(job["state"]).lstrip()  # which stands in its own column
     created = moments.relative(job.get("created_at"))
     return (
         job["id"],
@@ -98,6 +98,8 @@ def show(job_id: str) -> None:
     if reason:
         say(f"waits: {clean(reason)}")
     show_facts(describing.facts(job))
+    if job["state"] == "unknown":
+        say("\n" + clean(describing.what_to_do(job)))
     traceback = describing.traceback_of(job)
     if traceback:
         say("\n" + clean(traceback, keep="\n\t").rstrip())
@@ -126,8 +128,23 @@ def wait(job_ids: tuple[str, ...], timeout: float | None) -> int:
 @talks
 def log(job_id: str, follow: bool, attempt: int | None, raw: bool) -> None:
     """Print what a job wrote; when following, its stdout to stdout and its stderr to stderr."""
+    transport = current().transport(patient=follow)
+    if attempt is not None:
+        _check_attempt(transport.call("GET", f"/jobs/{part(job_id)}"), attempt, follow)
+    if current().json:
+        if follow:
+            wait_for(transport, [job_id], None)
+        show_json({"id": job_id, "lines": read_lines(transport, job_id, attempt)})
+        return
     write_log = follow_log if follow else print_log
-    write_log(current().transport(patient=follow), job_id, attempt, raw)
+    write_log(transport, job_id, attempt, raw)
+
+
+def _check_attempt(job: describing.Job, attempt: int, follow: bool) -> None:
+    """Refuse an attempt that there is not; one that may still come can be followed."""
+    if attempt > job["attempt"] and not (follow and job["state"] not in describing.ENDED):
+        had = count_of(job["attempt"], "attempt")
+        raise click.ClickException(f"job {job['id']} has no attempt {attempt}: it had {had} so far")
 
 
 @jobs.command()
@@ -246,6 +263,21 @@ def retry(
         raise click.UsageError("--canary belongs to --all-matching")
     action = actions.retrying(canary, canary_pass, canary_timeout)
     return actions.act(action, targets, all_matching=all_matching, yes=yes, detach=detach)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--succeeded/--failed", default=None, help="How it went, as you found out.")
+@talks
+def resolve(job_id: str, succeeded: bool | None) -> None:
+    """Say how a job went whose state is unknown: its worker was lost while it ran, at most once."""
+    if succeeded is None:
+        raise click.UsageError("say how it went: --succeeded or --failed")
+    job = current().transport().call("POST", f"/jobs/{part(job_id)}/resolve", body={"succeeded": succeeded})
+    if current().json:
+        show_json(job)
+    else:
+        say(clean(f"{job['id']}  {job['state']}"))
 
 
 @jobs.command()

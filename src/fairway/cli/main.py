@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -75,10 +76,23 @@ class Program(click.Group):
         """Run, and leave the process with the exit code."""
         kwargs["standalone_mode"] = False
         try:
+            check_surroundings(kwargs.get("args") or (args[0] if args else None) or sys.argv[1:])
             code = super().main(*args, **kwargs)
         except BaseException as error:
             code = report(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def check_surroundings(arguments: Sequence[str]) -> None:
+    """Refuse what no command can do anything with, before any of them has to know about it."""
+    # The first file or socket that is opened would become stdout, and get what jobs and apps print.
+    if sys.stdout is None:
+        raise click.UsageError("stdout is closed; send it to /dev/null if nobody shall read it")
+    for number, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:  # not shown: it may be a token
+            raise click.UsageError(f"argument {number} has bytes that are not UTF-8") from None
 
 
 def report(error: BaseException) -> int:

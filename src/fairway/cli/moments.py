@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from fairway.errors import InvalidRequest
@@ -20,6 +21,14 @@ def show_seconds(seconds: float | None) -> str | None:
         if seconds >= length:
             return f"{_short(seconds / length)} {unit}"
     return f"{_short(seconds)} s"
+
+
+def whole_seconds(seconds: float) -> str:
+    """Write a duration that somebody set, nothing of it rounded away: `90 s`, `2 h`, `0.5 s`."""
+    for length, unit in _UNITS:
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.12g} s"
 
 
 def _short(number: float) -> str:
@@ -41,6 +50,11 @@ def exact(moment: str | None, now: float | None = None) -> str | None:
     if moment is None or seconds_since(moment, now) is None:
         return moment
     return f"{relative(moment, now)} ({moment})"
+
+
+def second(moment: str) -> str:
+    """Write an RFC 3339 time of ours without the parts of a second, for a narrow column."""
+    return re.sub(r"\.\d+Z$", "Z", moment)
 
 
 def between(start: str | None, end: str | None) -> str | None:

@@ -27,7 +27,7 @@ def list_operations() -> None:
         show_json(answer)
         return
     headings = ("id", "does", "state", "how far", "by", "began", "on")
-    show_table(headings, map(_row, answer["operations"]), "no operations")
+    show_table(headings, map(_row, answer["operations"]), "no operations", gives_way=["on", "how far", "by"])
 
 
 def _row(operation: dict[str, Any]) -> tuple[object, ...]:

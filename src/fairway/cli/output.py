@@ -70,13 +70,24 @@ def show_json(document: Any) -> None:
     click.echo(text.replace("\x7f", "\\u007f"))
 
 
-def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing") -> None:
-    """Write rows under headings; numbers stand to the right. Says *empty* when there is no row."""
+def show_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    empty: str = "nothing",
+    *,
+    gives_way: Sequence[str] = (),
+    folded: str = "",
+) -> None:
+    """Write rows under headings; numbers stand to the right. Says *empty* when there is no row.
+
+    In a narrow window the columns that *gives_way* names are shortened, the first one first; the *folded*
+    one takes several lines instead. All others stay whole.
+    """
     cells = [["-" if cell is None or cell == "" else clean(cell) for cell in row] for row in rows]
     if not cells:
         remark(empty)
     elif sys.stdout.isatty():
-        _draw(headings, cells)
+        _draw(headings, cells, gives_way, folded)
     else:
         _align(headings, cells)
 
@@ -92,21 +103,22 @@ def _align(headings: Sequence[str], cells: list[list[str]]) -> None:
         click.echo("  ".join(padded).rstrip())
 
 
-def _draw(headings: Sequence[str], cells: list[list[str]]) -> None:
+def _draw(headings: Sequence[str], cells: list[list[str]], gives_way: Sequence[str], folded: str) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, heading in enumerate(headings):
-        justify: Any = "right" if _is_number_column(cells, at) else "left"
-        # The last column is a remark: it may be cut, so that each row stays one line.
-        last = at == len(headings) - 1
-        table.add_column(heading, justify=justify, no_wrap=last, overflow="ellipsis" if last else "fold")
-    for line in cells:
-        # Text, never a string: square brackets in a queue's tags are no markup.
-        table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in line))
-    Console(highlight=False).print(table)
+    from fairway.cli.drawing import draw, fit
+
+    columns = fit(headings, cells, gives_way, Console().width)
+    numbers = [heading for at, heading in enumerate(headings) if _is_number_column(cells, at)]
+    draw(columns, COLOURS, numbers, folded)
+    shown = {column.heading for column in columns}
+    hidden = [
+        heading
+        for at, heading in enumerate(headings)
+        if heading not in shown and any(line[at] != "-" for line in cells)
+    ]
+    if hidden:
+        remark(f"the window is too narrow for: {', '.join(hidden)}")
 
 
 def _is_number_column(cells: list[list[str]], at: int) -> bool:

@@ -84,7 +84,7 @@ def json_object(_: click.Context, __: click.Parameter, text: str | None) -> dict
 
 def _json(text: str) -> Any:
     try:
-        return read_json(text.encode("utf-8", "surrogateescape"))
+        return read_json(text.encode())
     except InvalidRequest as error:
         raise click.BadParameter(f"{text[:60]!r} {error}") from None
 
@@ -94,9 +94,20 @@ def read_json(text: bytes) -> Any:
     from fairway.strict import strict_json
 
     try:
-        return strict_json(text)
+        return check_plain(strict_json(text))
     except InvalidRequest as error:
         raise InvalidRequest(error.detail.removeprefix("the body ")) from None
+
+
+def check_plain(value: Any) -> Any:
+    """Return a value that can be sent as it is: no lone surrogate, no number that is not finite."""
+    from fairway.strict import compact_json
+
+    try:
+        compact_json(value, "it")
+    except InvalidRequest as error:
+        raise InvalidRequest(error.detail.removeprefix("it ")) from None
+    return value
 
 
 def split_commas(values: tuple[str, ...]) -> tuple[str, ...]:

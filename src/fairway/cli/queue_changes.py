@@ -10,7 +10,7 @@ import click
 
 from fairway.cli.calling import current, path, talks
 from fairway.cli.files import read_document
-from fairway.cli.moments import exact
+from fairway.cli.moments import second
 from fairway.cli.output import clean, count_of, remark, say, show_json, show_table
 
 
@@ -26,12 +26,13 @@ def history(queue: str | None, limit: int) -> None:
         show_json(answer)
         return
     rows = [_row(change) for change in answer["changes"]]
-    show_table(("number", "queue", "when", "who", "what"), rows, "no changes yet")
+    headings = ("number", "queue", "when", "who", "what")
+    show_table(headings, rows, "no changes yet", gives_way=["who", "what", "queue"], folded="what")
 
 
 def _row(change: dict[str, Any]) -> tuple[object, ...]:
     what = difference(change["old"], change["new"])
-    return change["number"], change["path"], exact(change["at"]), change["by"], what
+    return change["number"], change["path"], second(change["at"]), change["by"], what
 
 
 def difference(old: dict[str, Any] | None, new: dict[str, Any] | None) -> str:

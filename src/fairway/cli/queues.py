@@ -11,10 +11,12 @@ import click
 
 from fairway.cli.calling import current, part, path, talks
 from fairway.cli.describing import what
-from fairway.cli.moments import exact, show_seconds
+from fairway.cli.moments import exact, show_seconds, whole_seconds
 from fairway.cli.moving import follow, rename
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
+from fairway.cli.parsing import read_json
 from fairway.cli.queue_changes import apply, history, revert
+from fairway.errors import Conflict, InvalidRequest
 
 NEXT_SHOWN = 10
 MOST_PAGES = 1000
@@ -24,6 +26,8 @@ SETTINGS = (
     "on_lease_lost", "quantum", "charge", "flow_weights", "depth", "capacity", "divisor", "perturb",
     "overflow", "max_attempts", "max_crashes", "timeout", "backoff", "grace", "retention",
 )  # fmt: skip
+#: Those that are seconds.
+DURATIONS = ("timeout", "grace", "retention", "perturb")
 #: Those that are shown only where they are not as they come.
 USUAL = {"lend": True, "priority": 0, "weight": 1, "paused": False}
 
@@ -49,7 +53,8 @@ def list_queues() -> None:
         "queue", "waiting", "scheduled", "running", "limit", "oldest wait", "in/s", "out/s", "wait p90",
         "run p50", "errors", "settings", "held up by",
     )  # fmt: skip
-    show_table(headings, map(_row, answer["queues"]), "no queues yet; one exists from its first job on")
+    empty = "no queues yet; one exists from its first job on"
+    show_table(headings, map(_row, answer["queues"]), empty, gives_way=["held up by", "settings"])
 
 
 def _all_pages() -> dict[str, Any]:
@@ -139,7 +144,7 @@ def show(queue: str) -> None:
     if found.get("flows"):
         say()
         headings = ("flow", "begun", "begun/s", "wait p90", "run p50", "errors", "slot-seconds")
-        show_table(headings, map(_flow_row, found["flows"]))
+        show_table(headings, map(_flow_row, found["flows"]), gives_way=["flow"])
 
 
 def _flow_row(flow: dict[str, Any]) -> tuple[object, ...]:
@@ -194,7 +199,15 @@ def _unusual(settings: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name in SETTINGS:
         value = settings.get(name)
         if name not in ("limit", "paused") and value is not None and value != USUAL.get(name):
-            yield name.replace("_", " "), json.dumps(value) if isinstance(value, dict) else value
+            yield name.replace("_", " "), _in_words(name, value)
+
+
+def _in_words(name: str, value: Any) -> object:
+    if name == "backoff":
+        return ", ".join(f"{bound} {whole_seconds(seconds)}" for bound, seconds in value.items())
+    if name in DURATIONS:
+        return whole_seconds(value)
+    return json.dumps(value) if isinstance(value, dict) else value
 
 
 @queues.command("set")
@@ -203,7 +216,12 @@ def _unusual(settings: dict[str, Any]) -> Iterator[tuple[str, object]]:
 @talks
 def set_queue(queue: str, changes: tuple[str, ...]) -> None:
     """Change settings, live: limit=3, limit=none, weight=2.5, rate=100/min, discipline=sfq."""
-    _patch(queue, dict(read_change(change) for change in changes))
+    read = [read_change(change) for change in changes]
+    names = [name for name, _ in read]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.UsageError(f"{name} is given twice")
+    _patch(queue, dict(read))
 
 
 def read_change(text: str) -> tuple[str, Any]:
@@ -218,9 +236,9 @@ def read_change(text: str) -> tuple[str, Any]:
         return key, words[value.lower()]
     if value.startswith("{"):
         try:
-            return key, json.loads(value)
-        except ValueError as error:
-            raise click.UsageError(f"{key} is no JSON: {error}") from None
+            return key, read_json(value.encode())
+        except InvalidRequest as error:
+            raise click.UsageError(f"{key} {error}") from None
     if re.fullmatch(r"-?[0-9]{1,18}", value):
         return key, int(value)
     return key, float(value) if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value) else value
@@ -256,11 +274,17 @@ def _patch(queue: str, changes: dict[str, Any]) -> None:
 @talks
 def delete(queue: str, move_to: str | None) -> None:
     """Forget an empty queue and its settings, or one whose jobs are moved elsewhere."""
-    answer = current().transport().call("DELETE", f"/queues/{path(queue)}", params={"move_to": move_to})
+    try:
+        answer = current().transport().call("DELETE", f"/queues/{path(queue)}", params={"move_to": move_to})
+    except Conflict as error:
+        if error.code != "not_empty":
+            raise
+        said = f"{error.detail}; --move-to QUEUE moves what is there to another one first"
+        raise click.ClickException(said) from None
     if move_to is not None:
         answer = follow(answer)
     if current().json:
-        show_json(answer)
+        show_json({"deleted": queue} if answer is None else answer)
     else:
         say(clean(f"queue {queue} is forgotten"))
 

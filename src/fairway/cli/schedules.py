@@ -74,7 +74,8 @@ def list_schedules() -> None:
         show_json(answer)
         return
     headings = ("schedule", "when", "zone", "next", "last", "overlap", "missed", "job")
-    show_table(headings, map(_row, answer["schedules"]), "no schedules; see `fairway schedules apply --help`")
+    empty = "no schedules; see `fairway schedules apply --help`"
+    show_table(headings, map(_row, answer["schedules"]), empty, gives_way=["job", "zone", "when"])
 
 
 def _row(schedule: dict[str, Any]) -> tuple[object, ...]:

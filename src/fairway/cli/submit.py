@@ -21,6 +21,9 @@ from fairway.cli.output import clean, remark, say, show_json
 from fairway.cli.parsing import deadline, duration, json_list, json_object, moment
 from fairway.cli.reasons import leaving_alone, telling_why
 
+#: The status of an answer that names a job which has the unique key already.
+EXISTING = 200
+
 
 @click.command()
 @click.option("--queue", metavar="QUEUE", help="Where it waits, such as acme/emails.  [default]")
@@ -69,9 +72,9 @@ def submit(wait: bool, **given: Any) -> int:
     body = spec(**given)
     # The key lets the node recognise this very call if it has to be sent twice.
     headers = {"Idempotency-Key": uuid.uuid4().hex}
-    job = current().transport().call("POST", "/jobs", body=body, headers=headers)
+    status, job = current().transport().ask("POST", "/jobs", body=body, headers=headers)
     if wait:
-        return _wait(job, raw=not job.get("unique"))
+        return _wait(job, is_new=status != EXISTING)
     if current().json:
         show_json(job)
     else:
@@ -124,10 +127,10 @@ def _read_file(file: Path) -> dict[str, Any]:
     return {"work": body} if "adapter" in body and "work" not in body else body
 
 
-def _wait(job: dict[str, Any], raw: bool) -> int:
-    """Print the job's output, then how it ended. Not *raw* when the job may be somebody else's."""
-    transport = current().transport(patient=True)
-    remark(f"job {clean(job['id'])}")
+def _wait(job: dict[str, Any], is_new: bool) -> int:
+    """Print the job's output, then how it ended; control characters too, unless it may be somebody else's."""
+    transport, raw = current().transport(patient=True), not job.get("unique")
+    remark(clean(f"job {job['id']}" + ("" if is_new else ", which was there already: it has the same key")))
     with leaving_alone([job["id"]]), telling_why(transport, job["id"]):
         if job.get("work") and not current().json:
             follow_log(transport, job["id"], raw=raw)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from fairway.cli.machine import check_apps, executes, read_adapters
 from fairway.cli.output import clean, count_of, say
 from fairway.cli.parsing import split_commas
-from fairway.places import data_directory
+from fairway.errors import InvalidRequest
+from fairway.places import data_directory, node_address
 
 
 @click.command()
@@ -76,6 +76,7 @@ def worker(
 
 def check_join(url: str) -> None:
     """Refuse what is not the address of a node."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.UsageError(f"--join {url!r} is no address of a node; write http://host:port")
+    try:
+        node_address(url)
+    except InvalidRequest as error:
+        raise click.UsageError(f"--join {error}") from None

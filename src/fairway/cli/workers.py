@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -11,7 +13,7 @@ from fairway.cli.calling import current, part, talks
 from fairway.cli.machine import COUNT
 from fairway.cli.machine_facts import machine_of
 from fairway.cli.moments import exact, relative, show_seconds
-from fairway.cli.output import clean, count_of, say, show_facts, show_json, show_table
+from fairway.cli.output import clean, count_of, remark, say, show_facts, show_json, show_table
 from fairway.cli.parsing import duration
 from fairway.errors import CallerError
 
@@ -36,7 +38,7 @@ def list_workers() -> None:
         return
     headings = ("worker", "state", "slots", "busy", "running", "queues", "tags", "joined", "last beat")
     empty = "no workers; start one with `fairway worker --join URL`"
-    show_table(headings, map(_row, answer["workers"]), empty)
+    show_table(headings, map(_row, answer["workers"]), empty, gives_way=["tags", "queues"])
 
 
 def _row(worker: dict[str, Any]) -> tuple[object, ...]:
@@ -151,7 +153,8 @@ def drain(name: str, deadline: float | None, wait: bool) -> None:
     """
     answer = _change(name, {"draining": True} | ({} if deadline is None else {"deadline": deadline}))
     if wait:
-        answer = _until_empty(name, answer)
+        with _leaving_draining(name):
+            answer = _until_empty(name, answer)
     if current().json:
         show_json(answer)
     elif wait:
@@ -191,6 +194,16 @@ def slots(name: str, count: int) -> None:
 def _change(name: str, changes: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = current().transport().call("PATCH", f"/workers/{part(name)}", body=changes)
     return answer
+
+
+@contextmanager
+def _leaving_draining(name: str) -> Iterator[None]:
+    """Say at Ctrl-C that only the waiting ends."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        remark(clean(f"{name} goes on draining; give it jobs again with: fairway workers resume {name}"))
+        raise
 
 
 def _until_empty(name: str, worker: dict[str, Any]) -> dict[str, Any]:

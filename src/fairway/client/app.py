@@ -19,8 +19,8 @@ from fairway.client.request import JobRequest
 from fairway.client.task import AsyncTask, Task, name_of
 from fairway.client.together import Together
 from fairway.errors import Conflict, InvalidRequest
-from fairway.names import check_task
-from fairway.places import database_given, without_password
+from fairway.names import check_task, check_token
+from fairway.places import database_given, node_address, without_password
 
 if TYPE_CHECKING:
     from fairway.client.channel import Channel
@@ -63,6 +63,9 @@ class App:
             raise InvalidRequest("give url or database, not both", field="database")
         if database is not None:
             database_given(database)
+        if url:
+            node_address(url)
+        check_token(token or None)
         self._url, self._database, self._token = url, database, token
         self._defaults = {} if queue is None else checked({"queue": queue}, TaskOptions)
         self._channel: Channel | None = None

@@ -38,10 +38,10 @@ from fairway.client.remote import RemoteChannel
 from fairway.client.request import JobRequest
 from fairway.client.sqlite_transaction import claim, path_of
 from fairway.core.lifecycle import ENDED
-from fairway.errors import Conflict, FairwayError, NoLeader, NotFound, WorldError
+from fairway.errors import Conflict, NoLeader, NotFound, WorldError
 from fairway.ids import find_id, show
 from fairway.keys import CLIENT_SECONDS, KeyedQueues
-from fairway.places import PostgresAddress, is_postgres, postgres_address
+from fairway.places import PostgresAddress, is_postgres, postgres_address, postgres_missing
 from fairway.store import Request, Store, StoredJob, Submission
 from fairway.views import job_view
 
@@ -311,7 +311,7 @@ def _store_at(place: Path | PostgresAddress) -> Store:
     try:
         from fairway.stores.postgres.store import PostgresStore
     except ImportError as error:
-        raise FairwayError(f"PostgreSQL needs asyncpg: pip install 'fairway[postgres]' ({error})") from None
+        raise postgres_missing(error) from None
     return PostgresStore(place.dsn, place.scheduler)
 
 

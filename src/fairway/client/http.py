@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -24,9 +24,13 @@ from fairway.client.connections import Answer, Connections
 from fairway.client.repeats import PATIENT_TRIES, Patience, Repeat, Request
 from fairway.client.sse import Decoder, SentEvent
 from fairway.errors import InvalidRequest, WorldError
+from fairway.names import check_token
+from fairway.places import node_address
 
 #: A stream is broken when nothing came for this long; a node writes at least every 15 s.
 SILENCE_SECONDS = 60.0
+
+NO_TEXT = "what was given has a lone surrogate, which is not text"
 
 Params = Mapping[str, Any] | None
 
@@ -38,13 +42,11 @@ class Transport:
         self, url: str, token: str | None = None, *, tries: int = 1, user: str | None = None
     ) -> None:
         self.url = url.rstrip("/")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidRequest(f"{url!r} is not the address of a node; write http://host:port", field="url")
+        parts = node_address(url)
         self.tries = tries
         self._prefix = parts.path + "/v1"
         self._headers = {"accept": "application/json"}
-        if token:
+        if check_token(token):
             self._headers["authorization"] = f"Bearer {token}"
         if user:
             self._headers["fairway-user"] = user.encode("ascii", "replace").decode()
@@ -66,11 +68,25 @@ class Transport:
 
         *body* is encoded as JSON; bytes are taken to be JSON already. *timeout* is for the whole call.
         """
+        return self.ask(method, path, params=params, body=body, headers=headers, timeout=timeout)[1]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> tuple[int, Any]:
+        """Do the same, for those to whom the status says more than that it went well."""
         request = self._request(method, path, params, body, headers)
         repeat = Repeat(request, timeout)
         while True:
             try:
-                return _decode(self._send(request, repeat.left()))
+                answer = self._send(request, repeat.left())
+                return answer.status, _decode(answer)
             except WorldError as error:
                 time.sleep(repeat.pause_after(error, self._tries()))
 
@@ -155,7 +171,7 @@ class Transport:
         self, method: str, path: str, params: Params, body: Any, headers: Mapping[str, str] | None
     ) -> Request:
         sent = {**self._headers, **(headers or {})}
-        content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        content = body if body is None or isinstance(body, bytes) else _encode(body)
         if content is not None:
             sent["content-type"] = "application/json"
         return Request(method, self._target(path, params), content, sent)
@@ -168,7 +184,10 @@ class Transport:
 
     def _target(self, path: str, params: Params) -> str:
         given = {name: _show(value) for name, value in (params or {}).items() if value is not None}
-        return f"{self._prefix}{path}" + (f"?{urlencode(given)}" if given else "")
+        try:
+            return f"{self._prefix}{path}" + (f"?{urlencode(given)}" if given else "")
+        except UnicodeEncodeError:
+            raise InvalidRequest(NO_TEXT) from None
 
     def _tries(self) -> int:
         return PATIENT_TRIES if self._met and self.tries > 1 else self.tries
@@ -198,6 +217,13 @@ class Transport:
             raise problems.unreachable(self.url, cause) from cause
         self._met = True
         return answer
+
+
+def _encode(body: Any) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        raise InvalidRequest(NO_TEXT) from None
 
 
 def _decode(answer: Answer) -> Any:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Timers
-from fairway.errors import FairwayError
 from fairway.node.options import NodeOptions
-from fairway.places import is_postgres, postgres_address, without_password
+from fairway.places import is_postgres, postgres_address, postgres_missing, without_password
 from fairway.store import Store
 from fairway.stores.sqlite import SqliteStore
 from fairway.stores.sqlite.locks import FileLock, WorkerLocks, leader_lock
@@ -56,7 +55,7 @@ def _postgres(address: str, scheduler: str | None) -> Database:
     try:
         from fairway.stores.postgres import PostgresStore
     except ImportError as error:
-        raise FairwayError(f"PostgreSQL needs asyncpg: pip install asyncpg ({error})") from None
+        raise postgres_missing(error) from None
     dsn, named = postgres_address(address)
     store = PostgresStore(dsn, scheduler or named)
     # A fail-over of the database may last 25 s, and must not kill what runs: 30 s instead of 10.

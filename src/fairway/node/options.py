@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from fairway.addresses import private_allowed
 from fairway.core.model import Timers
 from fairway.errors import InvalidRequest
+from fairway.names import check_token
 from fairway.places import check_scheduler, data_directory, database_given, scheduler_file, sqlite_file
 
 #: In which running jobs may finish when the node stops; a person waits for it.
 GRACE_SECONDS = 3.0
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_word = re.compile(r"[\x21-\x7e]{1,512}")
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class NodeOptions:
         if self.scheduler is not None:
             check_scheduler(self.scheduler)
         database_given(self.database)
-        self.check_token()
+        check_token(self.token)
         self.check_address()
         self.check_advertised()
 
@@ -93,11 +93,6 @@ class NodeOptions:
         """Return the SQLite file; each scheduler has its own, beside that of the default one."""
         address = self.database_address()
         return scheduler_file(sqlite_file(address) if address else self.home() / "fairway.db", self.scheduler)
-
-    def check_token(self) -> None:
-        """A token travels in a header, so it must be one word of ASCII. It is never shown."""
-        if self.token is not None and not _word.fullmatch(self.token):
-            raise InvalidRequest("FAIRWAY_TOKEN must be printable ASCII without spaces", field="token")
 
     def check_address(self) -> None:
         """Others are let in only with a token."""

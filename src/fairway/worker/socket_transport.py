@@ -14,6 +14,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from fairway.names import check_token
 from fairway.wire.messages import MOST_BYTES, FromWorker, ToWorker
 from fairway.worker.transport import Disconnected, NotAdmitted
 
@@ -82,7 +83,7 @@ class Connector:
     def __init__(self, given: Sequence[str], token: str | None = None) -> None:
         self._given = [address_of(url) for url in given]
         self._learned: list[str] = []
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"authorization": f"Bearer {token}"} if check_token(token) else {}
         self._turn = 0
 
     def learn(self, urls: Sequence[str]) -> None:
