@@ -69,6 +69,17 @@ def test_the_doctor_looks_whether_there_are_tables_and_whether_commits_are_kept(
     assert "may lose accepted jobs" in found.advice
 
 
+def test_init_and_the_doctor_refuse_a_server_that_is_too_old(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.stores.postgres.connection.OLDEST_SERVER", 99)
+    result = CliRunner().invoke(main, ["init", "--database", empty])
+    [line] = result.stderr.splitlines()
+    assert result.exit_code == 1 and "use 99 or newer" in line
+    found = check_postgres(empty)
+    assert found.status == "fail" and "use 99 or newer" in found.found
+
+
 def test_the_doctor_is_content_with_a_server_that_keeps_its_word() -> None:
     server = TempPostgres(durable=True)
     try:

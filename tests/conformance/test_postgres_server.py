@@ -284,6 +284,16 @@ async def test_a_wrong_address_is_one_clear_line(address: str, text: str) -> Non
     assert "\n" not in str(refused.value)
 
 
+async def test_a_server_that_is_too_old_is_refused_in_one_line_and_left_alone(
+    dsn: str, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no old one to ask, so this one is made old by wanting more."""
+    monkeypatch.setattr("fairway.stores.postgres.connection.OLDEST_SERVER", 99)
+    with pytest.raises(StoreUnusable, match=r"is of version \d+; use 99 or newer"):
+        await PostgresStore(dsn, "elsewhere").open()
+    assert not await user.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'elsewhere'")
+
+
 # --- the short way ---------------------------------------------------------------------------------------
 async def begin_at_once(stage: Stage, number: int, key: str | None = None) -> Any:
     """Submit a job as the leader does when it begins it in the same commit; returns the receipt."""
