@@ -21,6 +21,12 @@ from fairway.places import (
 )
 
 MAGIC = b"SQLite format 3\0"
+#: What is said of a schema after it was migrated.
+STATES = {
+    "prepared": "was prepared",
+    "updated": "was brought up to date",
+    None: "is ready, nothing was changed",
+}
 
 
 @click.command()
@@ -90,7 +96,7 @@ async def _prepare(address: str, scheduler: str | None) -> str:
         raise explain(error, dsn) from error
     finally:
         await connection.close(timeout=5)
-    state = "was prepared" if changed else "is ready, nothing was changed"
+    state = STATES[changed]
     return f"schema {schema} at {place_of(dsn)} {state}; start with: fairway up --database ..."
 
 
