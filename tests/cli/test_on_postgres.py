@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from fairway.cli.checks import check_postgres
 from fairway.cli.main import main
+from tests.conformance.test_upgrade import UNDO
 from tests.postgres import TempPostgres, shared_server
 
 
@@ -67,6 +68,28 @@ def test_the_doctor_looks_whether_there_are_tables_and_whether_commits_are_kept(
         "fsync is off and full_page_writes is off and synchronous_commit is off",
     )
     assert "may lose accepted jobs" in found.advice
+
+
+def test_init_says_whether_the_schema_is_new_was_old_or_was_ready(empty: str) -> None:
+    def init() -> str:
+        return CliRunner().invoke(main, ["init", "--database", empty]).stdout
+
+    assert "was prepared" in init()
+    assert "is ready, nothing was changed" in init()
+    asyncio.run(execute(empty, UNDO))
+    assert "was brought up to date" in init()
+    assert "is ready, nothing was changed" in init()
+
+
+def test_init_and_the_doctor_refuse_a_server_that_is_too_old(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.stores.postgres.connection.OLDEST_SERVER", 99)
+    result = CliRunner().invoke(main, ["init", "--database", empty])
+    [line] = result.stderr.splitlines()
+    assert result.exit_code == 1 and "use 99 or newer" in line
+    found = check_postgres(empty)
+    assert found.status == "fail" and "use 99 or newer" in found.found
 
 
 def test_the_doctor_is_content_with_a_server_that_keeps_its_word() -> None:

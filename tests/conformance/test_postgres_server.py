@@ -271,6 +271,33 @@ async def test_a_schema_that_is_not_ours_or_too_new_is_left_alone(dsn: str, user
 
 
 @pytest.mark.parametrize(
+    "theirs",
+    [
+        "TABLE theirs.meta (key text, value text)",
+        "VIEW theirs.meta AS SELECT 'product' AS key, 'fairway' AS value",
+        "MATERIALIZED VIEW theirs.sums AS SELECT 1 AS one",
+        "SEQUENCE theirs.numbers",
+        "FUNCTION theirs.one() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "DOMAIN theirs.name AS text",
+    ],
+)
+async def test_a_schema_with_anything_of_somebody_else_is_left_alone(
+    dsn: str, user: Any, theirs: str
+) -> None:
+    await user.execute(f"CREATE SCHEMA theirs; CREATE {theirs}")
+    with pytest.raises(StoreUnusable, match="not Fairway's"):
+        await PostgresStore(dsn, "theirs").open()
+
+
+async def test_an_empty_schema_that_somebody_made_for_us_is_prepared(dsn: str, user: Any) -> None:
+    await user.execute("CREATE SCHEMA ours")
+    store = PostgresStore(dsn, "ours")
+    await store.open()
+    assert await store.find_leadership() is None
+    await store.close()
+
+
+@pytest.mark.parametrize(
     ("address", "text"),
     [
         ("postgresql://fairway@127.0.0.1:1/x", "Connect"),
@@ -282,6 +309,16 @@ async def test_a_wrong_address_is_one_clear_line(address: str, text: str) -> Non
     with pytest.raises((StoreUnavailable, StoreUnusable), match=text) as refused:
         await PostgresStore(address.format(port=shared_server().port)).open()
     assert "\n" not in str(refused.value)
+
+
+async def test_a_server_that_is_too_old_is_refused_in_one_line_and_left_alone(
+    dsn: str, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no old one to ask, so this one is made old by wanting more."""
+    monkeypatch.setattr("fairway.stores.postgres.connection.OLDEST_SERVER", 99)
+    with pytest.raises(StoreUnusable, match=r"is of version \d+; use 99 or newer"):
+        await PostgresStore(dsn, "elsewhere").open()
+    assert not await user.fetch("SELECT 1 FROM pg_namespace WHERE nspname = 'elsewhere'")
 
 
 # --- the short way ---------------------------------------------------------------------------------------

@@ -68,6 +68,22 @@ async def test_of_two_recalls_in_one_commit_the_last_counts_and_a_return_comes_a
     assert (stored.extras, stored.worker) == (last, "w2")
 
 
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_recall_is_remembered_though_the_same_commit_begins_another_job(
+    stage: Stage, stored: bool
+) -> None:
+    """Begins of a few jobs alone may be written a shorter way; these are not alone."""
+    await stage.submit(new_job(7))
+    await stage.begin(7)
+    submissions = [] if stored else [Submission([new_job(8)])]
+    if stored:
+        await stage.submit(new_job(8))
+    recall = Recall(7, 1, "w1-a", NOW - 5, Extras(worker="w3", recall=1))
+    await stage.commit(*submissions, recalls=[recall], begins=[Begin([8], "w1-a", "w1", NOW)])
+    assert (await stage.get(7)).extras == recall.extras
+    assert await stage.states(7, 8) == [State.RUNNING, State.RUNNING]
+
+
 @pytest.mark.parametrize(
     "recall",
     [Recall(7, 2, "w1-a", NOW, PINNED), Recall(7, 1, "w2-b", NOW, PINNED), Recall(8, 0, "", NOW, PINNED)],

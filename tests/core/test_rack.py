@@ -1,4 +1,4 @@
-"""A rack of lines: next for whom, what is due and when, as a plain list of jobs would say; and what it costs."""
+"""A rack of lines: who is next for whom, what is due, as a plain list would say; and what it costs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from fairway.core.disciplines.fronts import Fronts, Standing
 from fairway.core.disciplines.rack import Key, Rack
 from fairway.core.model import Arrival, QueueSettings, Shape
 from fairway.core.tree import Tree
-
-from ..drawing import drawn
+from tests.drawing import drawn
 
 SHAPES = [Shape("command", tags=(f"t{number}",)) for number in range(12)]
 ASKERS: list[Callable[[Shape], bool]] = [

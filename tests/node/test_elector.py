@@ -10,6 +10,7 @@ import pytest
 from fairway.errors import StoreUnavailable
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign, Watch, begin_reign
+from fairway.node.link import Link
 from fairway.store import Leadership
 from fairway.stores.memory import MemoryStore
 from fairway.stores.sqlite.locks import FileLock
@@ -70,6 +71,7 @@ class ShakyStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.busy = False
+        self.why = "another process held the write lock"
         self.frozen = ""
 
     async def renew(self, term: int, holder: str, asleep: bool) -> bool:
@@ -87,7 +89,7 @@ class ShakyStore(MemoryStore):
 
     def _refuse(self) -> None:
         if self.busy:
-            raise StoreUnavailable("another process held the write lock")
+            raise StoreUnavailable(self.why)
 
 
 class BrokenLock:
@@ -251,6 +253,69 @@ async def test_of_many_candidates_one_leads_and_terms_rise(tmp_path: Path) -> No
         assert leader.reign and leader.reign.term == term and not leader.over
         leader.die()
         crowd.remove(leader)
+
+
+# --- what is said ----------------------------------------------------------------------------------------
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what the elector logged, and forget it."""
+    lines = [record.getMessage() for record in caplog.records if record.name == "fairway.elector"]
+    caplog.clear()
+    return lines
+
+
+async def through_trouble(store: ShakyStore, caplog: pytest.LogCaptureFixture) -> list[list[str]]:
+    """Return what is logged while the store is busy, while it is so for another reason, and after that."""
+    store.busy, heard = True, []
+    for why in ("another process held the write lock", "the disk is full"):
+        store.why = why
+        await asyncio.sleep(4 * TTL)
+        heard.append(said(caplog))
+    store.busy = False
+    await asyncio.sleep(4 * TTL)
+    return [*heard, said(caplog)]
+
+
+@pytest.mark.parametrize("leads", [False, True])
+@in_virtual_time
+async def test_trouble_is_said_once_for_each_reason_and_once_when_it_is_over(
+    caplog: pytest.LogCaptureFixture, leads: bool
+) -> None:
+    caplog.set_level("INFO")
+    store = ShakyStore()
+    first, second = await first_and_second(store, None)
+    if leads:
+        second.die()
+        what = "the beat was not written"
+    else:
+        first.die()
+        what = "cannot stand for election"
+    assert await through_trouble(store, caplog) == [[what], [what], ["the trouble is over"]]
+
+
+@in_virtual_time
+async def test_a_node_that_only_watches_says_its_trouble_once_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    store = ShakyStore()
+    watching = asyncio.create_task(Elector(store, "a", "a", "", TTL, None).watch())
+    what = "cannot see who leads"
+    assert await through_trouble(store, caplog) == [[what], [what], ["the trouble is over"]]
+    watching.cancel()
+
+
+@in_virtual_time
+async def test_after_its_own_reign_a_node_without_its_store_does_not_name_who_led_before() -> None:
+    store = ShakyStore()
+    first, second = await first_and_second(store, None)
+    link = Link("second", TTL)
+    second.elector.pause = link.pause
+    first.die()
+    await second.leads(within=2 * TTL)
+    link.lead_here(True)
+    store.busy = True
+    await second.resign()
+    link.lead_here(False)
+    await second.elector.wait_a_turn()
+    assert link.why_not() == "nobody leads just now; try again in a moment"
 
 
 # --- nodes -----------------------------------------------------------------------------------------------

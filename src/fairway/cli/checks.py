@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from fairway.errors import FairwayError
 from fairway.places import data_directory, postgres_address
 
-POSTGRES_OLDEST = 15
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 SQLITE_FIXED = (3, 51, 3)
 FILES_WANTED = 4096
@@ -60,8 +59,6 @@ def check_postgres(address: str) -> Finding:
         return Finding("fail", "postgres", f"asyncpg is missing: {error}", "pip install 'fairway[postgres]'")
     except FairwayError as error:
         return Finding("fail", "postgres", str(error), "look at --database, and at the server")
-    if version < POSTGRES_OLDEST:
-        return Finding("fail", "postgres", f"version {version}", f"use PostgreSQL {POSTGRES_OLDEST} or newer")
     if not tables:
         return Finding("warn", "postgres", f"schema {schema} is not there yet", "run `fairway init`")
     if loose:

@@ -25,6 +25,12 @@ from fairway.places import (
 )
 
 MAGIC = b"SQLite format 3\0"
+#: What is said of a schema after it was migrated.
+STATES = {
+    "prepared": "was prepared",
+    "updated": "was brought up to date",
+    None: "is ready, nothing was changed",
+}
 
 
 @click.command()
@@ -111,9 +117,8 @@ async def _prepare(address: str, scheduler: str | None) -> tuple[str, dict[str, 
         raise explain(error, dsn) from error
     finally:
         await connection.close(timeout=5)
-    state = "was prepared" if changed else "is ready, nothing was changed"
-    said = f"schema {schema} at {place_of(dsn)} {state}; start with: fairway up --database ..."
-    return said, {"database": place_of(dsn), "schema": schema, "changed": changed}
+    said = f"schema {schema} at {place_of(dsn)} {STATES[changed]}; start with: fairway up --database ..."
+    return said, {"database": place_of(dsn), "schema": schema, "changed": changed is not None}
 
 
 async def _open(file: Path) -> None:

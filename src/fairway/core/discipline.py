@@ -66,8 +66,8 @@ class Discipline(Protocol):
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         """Name the next due job among the shapes that fit, or None; changes nothing.
 
-        Kinds of workers ask again and again, each with a *fits* that is equal to its last one: what it said of a
-        shape may be remembered.
+        Kinds of workers ask again and again, each with a *fits* that is equal to its last one: what it said of
+        a shape may be remembered.
         """
 
     def take(self, offer: Offer, most: int, now: int) -> Served:

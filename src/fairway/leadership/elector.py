@@ -40,7 +40,8 @@ class Elector:
         self._ttl = ttl
         self._lock = lock
         self._watch = Watch(ttl)
-        self.seen: Leadership | None = None  # who led when we last looked
+        self._trouble: tuple[str, str] | None = None  # and said so
+        self.seen: Leadership | None = None  # who led when we last looked, or were elected
         #: How to wait between two looks: four times a second, unless somebody knows better.
         self.pause: Callable[[Leadership | None], Awaitable[None]] = self._pause_briefly
 
@@ -49,8 +50,9 @@ class Elector:
         while True:
             try:
                 reign = await self._stand()
+                self._mended()
             except (WorldError, OSError) as error:
-                log.warning("cannot stand for election", extra={"why": str(error)})
+                self._complain("cannot stand for election", error)
                 reign = None
             if reign is not None:
                 return reign
@@ -66,8 +68,9 @@ class Elector:
     async def _look(self) -> Leadership | None:
         try:
             self.seen = await self._store.find_leadership()
+            self._mended()
         except (WorldError, OSError) as error:
-            log.warning("cannot see who leads", extra={"why": str(error)})
+            self._complain("cannot see who leads", error)
         return self.seen
 
     async def keep(self, reign: Reign) -> None:
@@ -84,8 +87,9 @@ class Elector:
                 reign.renewed(sent)
                 if self._lock is not None:  # one that won by the silence of a frozen leader has no lock yet
                     self._lock.try_lock(0.0)
+                self._mended()
             except (WorldError, OSError) as error:
-                log.warning("the beat was not written", extra={"why": str(error)})
+                self._complain("the beat was not written", error)
             await asyncio.sleep(self._ttl / 5)
 
     async def wait_a_turn(self) -> None:
@@ -106,6 +110,18 @@ class Elector:
         if self._lock is not None:
             self._lock.release()
 
+    def _complain(self, what: str, error: Exception) -> None:
+        """Say what is wrong, once until it is mended or something else is: we try several times a second."""
+        trouble = what, str(error)
+        if trouble != self._trouble:
+            log.warning(what, extra={"why": str(error)})
+        self._trouble = trouble
+
+    def _mended(self) -> None:
+        if self._trouble is not None:
+            log.info("the trouble is over", extra={"was": self._trouble[0]})
+        self._trouble = None
+
     async def _pause_briefly(self, seen: Leadership | None) -> None:
         await asyncio.sleep(self._ttl / 20)
 
@@ -122,4 +138,6 @@ class Elector:
         if elected is None:
             self.let_go()
             return None
+        # After our reign the store may be silent for a while: who led before us must not be named then.
+        self.seen = elected
         return begin_reign(elected, now.mono, self._ttl)

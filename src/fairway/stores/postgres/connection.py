@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from fairway.errors import FairwayError, StoreUnavailable, Unsure
-from fairway.stores.postgres.mistakes import explain
+from fairway.errors import FairwayError, StoreUnavailable, StoreUnusable, Unsure
+from fairway.stores.postgres.mistakes import explain, place_of
 from fairway.stores.postgres.pool import Pool
 
 NAME = "fairway"
+OLDEST_SERVER = 15
 CONNECT_SECONDS = 5.0
 STATEMENT_SECONDS = 10.0
 #: A leader that freezes inside a transaction must not hold the leader row: a successor waits for it.
@@ -280,11 +281,21 @@ def _cut(connection: Connection) -> None:
 
 
 async def connect(dsn: str) -> Connection:
-    """Open one connection of unknown kind, or say what is wrong in one line."""
+    """Open one connection of unknown kind, or say what is wrong in one line.
+
+    Whoever uses a database begins here, so a server that does not know our statements is refused here.
+    """
     try:
-        return await asyncpg.connect(dsn, **_options(direct=False))
+        connection = await asyncpg.connect(dsn, **_options(direct=False))
     except (ValueError, OverflowError, *TROUBLE) as error:
         raise explain(error, dsn) from error
+    version = connection.get_server_version().major
+    if version < OLDEST_SERVER:
+        _cut(connection)
+        raise StoreUnusable(
+            f"PostgreSQL at {place_of(dsn)} is of version {version}; use {OLDEST_SERVER} or newer"
+        )
+    return connection
 
 
 def _options(direct: bool, name: str = NAME) -> dict[str, Any]:

@@ -1,28 +1,45 @@
 """Prepares a schema and brings it up to date, forward only.
 
-The version stands in the schema. A schema with tables but without our mark belongs to something else, one
-with a higher version to a newer Fairway: both are left untouched. Nodes that start together take turns.
+The version stands in the schema. A schema with anything in it but without our mark belongs to something else,
+one with a higher version to a newer Fairway: both are left untouched. Nodes that start together take turns.
 """
 
 from __future__ import annotations
 
 import secrets
+from typing import Literal
 
 from fairway.errors import StoreUnusable
 from fairway.stores.postgres.connection import Connection
 from fairway.stores.postgres.sql import in_schema, migrations_of
 
+#: What there is in a schema; types are those of its tables too, and such as belong to none. Its number is
+#: read from the table: `to_regnamespace` may not see yet what somebody made while we waited for our turn.
+CONTENTS = """
+WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = $1)
+SELECT relname, relkind = 'r' FROM pg_class WHERE relnamespace IN (SELECT oid FROM ours)
+UNION ALL
+SELECT proname, false FROM pg_proc WHERE pronamespace IN (SELECT oid FROM ours)
+UNION ALL
+SELECT typname, false FROM pg_type WHERE typnamespace IN (SELECT oid FROM ours)
+"""
 
-async def migrate(connection: Connection, schema: str) -> bool:
-    """Apply the migrations that are missing, inside the caller's transaction; say whether there were any."""
+Migrated = Literal["prepared", "updated"]
+
+
+async def migrate(connection: Connection, schema: str) -> Migrated | None:
+    """Apply the migrations that are missing, inside the caller's transaction.
+
+    Return whether that prepared a new schema or updated an older one; None if nothing was missing.
+    """
     migrations = migrations_of(schema)
     newest = migrations[-1][0]
     if await find_version(connection, schema, newest) == newest:
-        return False
+        return None
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"fairway {schema}")
     version = await find_version(connection, schema, newest)  # once more: somebody may have been faster
     if version == newest:
-        return False
+        return None
     await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for number, script in migrations:
         if number > version:
@@ -31,19 +48,19 @@ async def migrate(connection: Connection, schema: str) -> bool:
     upsert = "INSERT INTO fairway.meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     for key, value in mark if version == 0 else mark[2:]:
         await connection.execute(in_schema(upsert, schema), key, value)
-    return True
+    return "prepared" if version == 0 else "updated"
 
 
 async def find_version(connection: Connection, schema: str, newest: int) -> int:
     """Return the version of the schema, 0 for none or an empty one; raise if we must not touch it."""
-    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
-    if not tables:
+    found = {(name, is_table) for name, is_table in await connection.fetch(CONTENTS, schema)}
+    if not found:
         return 0
     meta: dict[str, str] = {}
-    if any(row[0] == "meta" for row in tables):
+    if ("meta", True) in found:
         meta = dict(await connection.fetch(in_schema("SELECT key, value FROM fairway.meta", schema)))
     if meta.get("product") != "fairway":
-        raise StoreUnusable(f"schema {schema} has tables that are not Fairway's; name another --scheduler")
+        raise StoreUnusable(f"schema {schema} holds what is not Fairway's; name another --scheduler")
     version = int(meta["version"])
     if version > newest:
         raise StoreUnusable(
