@@ -66,7 +66,7 @@ class Discipline(Protocol):
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         """Name the next due job among the shapes that fit, or None; changes nothing.
 
-        Kinds of workers ask again and again, each with a *fits* that is equal to its last one: what it said of
+        Kinds of workers ask again and again, each with a *fits* equal to its last one: what that said of
         a shape may be remembered.
         """
 
