@@ -245,6 +245,27 @@ async def test_a_queue_is_set_changed_and_forgotten(api: Api) -> None:
     await api("GET", "/v1/queues/acme/a", status=404)
 
 
+@pytest.mark.parametrize(("name", "value", "usual"), [("quantum", 5, "auto"), ("perturb", 30.0, 0)])
+async def test_a_default_may_be_set_by_its_name(api: Api, name: str, value: float, usual: Any) -> None:
+    put = await api("PUT", "/v1/queues/q", {"discipline": "sfq", name: value})
+    assert put["settings"][name] == value
+    assert (await api("PATCH", "/v1/queues/q", {name: usual}))["settings"][name] is None
+    applied = await api("POST", "/v1/queues/-/apply", {"queues": {"q": {"discipline": "sfq", name: usual}}})
+    assert applied["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("quantum", "none", "quantum: expected a whole number, auto or null, got 'none'"),
+        ("perturb", 0.5, "perturb is 0 (never) or 1 second and more"),
+    ],
+)
+async def test_what_is_no_default_by_name_is_refused(api: Api, name: str, value: Any, says: str) -> None:
+    refused = await api("PUT", "/v1/queues/q", {name: value}, 422)
+    assert (refused["field"], refused["detail"]) == (name, says)
+
+
 async def test_a_job_shows_what_its_queue_says_where_it_said_nothing(api: Api) -> None:
     jobs = [await api.submit(queue="acme/a", **said) for said in ({}, {"timeout": None, "max_attempts": 10})]
     settings = {"max_attempts": 3, "timeout": "90s", "backoff": {"first": "2s"}, "retention": "30d"}

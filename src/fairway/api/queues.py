@@ -21,6 +21,10 @@ from fairway.times import parse_duration
 from fairway.views import job_view, move_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+#: 0 is never; what lies between 0 and 1 is refused by the core.
+Perturb = Annotated[
+    float, Meta(ge=0, le=86_400, extra_json_schema={"anyOf": [{"const": 0}, {"minimum": 1}]})
+]
 FlowWeights = Annotated[
     dict[ShortText, Annotated[float, Meta(ge=0.01, le=1_000_000)]],
     Meta(extra_json_schema={"maxProperties": 10_000}),
@@ -41,13 +45,13 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     discipline: ShortText | UnsetType | None = UNSET
     unique: bool | UnsetType | None = UNSET
     on_lease_lost: Literal["keep", "kill"] | UnsetType | None = UNSET
-    quantum: Count | UnsetType | None = UNSET
+    quantum: Count | Literal["auto"] | UnsetType | None = UNSET
     charge: Literal["jobs", "seconds"] | UnsetType | None = UNSET
     flow_weights: FlowWeights | UnsetType | None = UNSET
     depth: Count | UnsetType | None = UNSET
     capacity: Count | UnsetType | None = UNSET
     divisor: Annotated[int, Meta(ge=1, le=65_536)] | UnsetType | None = UNSET
-    perturb: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType | None = UNSET
+    perturb: Perturb | UnsetType | None = UNSET
     overflow: Literal["reject", "drop_newest", "drop_oldest"] | UnsetType | None = UNSET
     max_attempts: JobCount | UnsetType | None = UNSET
     max_crashes: JobCount | UnsetType | None = UNSET

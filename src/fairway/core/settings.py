@@ -17,6 +17,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000
 LEAST_RETENTION = 1.0
 _CHARGES = ("jobs", "seconds")
 _OVERFLOWS = ("reject", "drop_newest", "drop_oldest")
+#: Words for "as if nobody had set it", by setting.
+_UNSET = {"quantum": "auto", "perturb": 0}
 
 
 class Refusal(NamedTuple):
@@ -39,9 +41,13 @@ def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
 
 
 def changed(base: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
-    """Return settings with changes made to them; None takes a setting away."""
+    """Return settings with changes made to them; None, or a default's own name, takes a setting away."""
+
+    def unset(name: str, value: Any) -> bool:
+        return value is None or (name in _UNSET and value == _UNSET[name])
+
     return replace(
-        base, **{name: _DEFAULTS[name] if value is None else value for name, value in changes.items()}
+        base, **{name: _DEFAULTS[name] if unset(name, value) else value for name, value in changes.items()}
     )
 
 
@@ -100,7 +106,7 @@ def _wrong_discipline(new: QueueSettings) -> Refusal | None:
     if new.overflow not in (None, *_OVERFLOWS):
         return Refusal("overflow", f"overflow is one of {', '.join(_OVERFLOWS)}")
     if new.perturb is not None and not (math.isfinite(new.perturb) and new.perturb >= 1):
-        return Refusal("perturb", "perturb is 1 second or more")
+        return Refusal("perturb", "perturb is 0 (never) or 1 second and more")
     for flow, weight in (new.flow_weights or {}).items():
         if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
             bounds = f"between {LEAST_WEIGHT} and {MOST_WEIGHT:,}"
