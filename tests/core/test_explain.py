@@ -9,7 +9,9 @@ import pytest
 from fairway.core import events as happened
 from fairway.core.explain import explain, limited_by, position, show_seconds
 from fairway.core.foresee import foresee
+from fairway.core.holders import MOST_LOOKED
 from fairway.core.model import Arrival, Held, Shape, TaskInfo
+from fairway.core.naming import show
 
 from .stage import COMMAND, Stage, task
 
@@ -260,6 +262,42 @@ def test_a_queue_says_which_setting_holds_it() -> None:
     tree = stage.core.world.tree
     assert limited_by(tree.grow("acme/mail"), tree.mono) == "limit of 'acme'"
     assert limited_by(tree.grow("beta"), tree.mono) is None
+
+
+def held(running: dict[str, int], elsewhere: int = 0) -> str:
+    """So many jobs run, from number 1 on, and the limit of acme is full of them: say who holds it."""
+    stage, number = Stage(), 1
+    stage.join("w", 5000)
+    for path, count in {**running, "acmer": elsewhere}.items():
+        stage.submit(*range(number, number + count), queue=path)
+        number += count
+    stage.step()
+    stage.set("acme", limit=sum(running.values()))
+    stage.submit(9999, queue="acme/mail")
+    why = explain(stage.core.world, stage.arrivals[9999], stage.now.wall)
+    assert why is not None and (why.reason, why.on) == ("limit", "acme")
+    return why.detail.partition(" running), ")[2]
+
+
+def test_a_full_limit_says_which_jobs_hold_it() -> None:
+    assert held({"acme": 1}) == f"held by {show(1)}"
+    assert held({"acme/mail": 1, "acme/web/a": 2}) == f"held by {show(1)}, {show(2)}, {show(3)}"
+    assert held({"acme/mail": 2, "acme/web": 2}, 5).endswith(" and 1 other")
+    assert held({"acme/mail": 7}).endswith(f"{show(3)} and 4 others")
+
+
+def test_where_very_many_run_a_full_limit_names_the_queues_below() -> None:
+    running = {"acme": 1, "acme/a": 1, "acme/b/x": 2, "acme/c": 3, "acme/d": 4}
+    assert held(running, MOST_LOOKED) == "held by acme/d 4, acme/c 3, acme/b 2 and 2 others"
+    assert held({"acme": 4}, MOST_LOOKED) == "", "all are its own, as was said"
+
+
+def test_a_limit_of_nothing_is_held_by_nobody() -> None:
+    stage = Stage()
+    limit_of_nothing(stage)
+    stage.submit(1, queue="acme/mail")
+    why = explain(stage.core.world, stage.arrivals[1], stage.now.wall)
+    assert why is not None and "held by" not in why.detail
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,7 @@ from fairway.views import job_view, move_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 #: 0 is never; what lies between 0 and 1 is refused by the core.
-Perturb = Annotated[
-    float, Meta(ge=0, le=86_400, extra_json_schema={"anyOf": [{"const": 0}, {"minimum": 1}]})
-]
+Perturb = Annotated[float, Meta(ge=0, le=86_400, extra_json_schema={"anyOf": [{"const": 0}, {"minimum": 1}]})]
 FlowWeights = Annotated[
     dict[ShortText, Annotated[float, Meta(ge=0.01, le=1_000_000)]],
     Meta(extra_json_schema={"maxProperties": 10_000}),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairway.core.blocked import Blocked
 from fairway.core.disciplines.sfq import Sfq
+from fairway.core.holders import held_by
 from fairway.core.matching import NOT_ON, why_not
 from fairway.core.missing import what_is_missing
 from fairway.core.model import SLOT, Arrival, Shape
@@ -44,7 +45,10 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     queue = world.tree.find(job.queue)
     if queue is None or not queue.own.holds(job):
         return Why("starting", "accepted; the leader is about to take it in")
-    return _branch(queue, world.tree.mono) or _workers(world, job) or _line(world, queue, job, now)
+    branch = _branch(queue, world.tree.mono)
+    if branch is not None and branch.reason == "limit":
+        return _with_holders(world, branch)
+    return branch or _workers(world, job) or _line(world, queue, job, now)
 
 
 def position(world: World, job: Arrival, now: int) -> int | None:
@@ -96,6 +100,13 @@ def _branch(queue: Queue, mono: float) -> Why | None:
             said = f"rate of '{node.path}' ({node.settings.rate}) is used up; the next start is in {wait}"
             return Why("rate", said, node.path)
     return None
+
+
+def _with_holders(world: World, why: Why) -> Why:
+    """Say of a full limit who holds it; only to whoever asks for a job, for the tree is shown as a whole."""
+    queue = world.tree.find(why.on or "")
+    holders = "" if queue is None else held_by(world, queue)
+    return why._replace(detail=f"{why.detail}, {holders}") if holders else why
 
 
 def _workers(world: World, job: Arrival) -> Why | None:
