@@ -486,6 +486,22 @@ async def test_a_worker_is_shown_and_drained(api: Api, connect_worker: Connect) 
     assert (await worker.read_until(Adjust)).deadline_seconds == 90.0
 
 
+@pytest.mark.parametrize(
+    "glob", ["a b", "!", "!acme", "a//b", "/a", "a/", "a/../b", "-", "é*", "a,b", "[ab]", "*/" * 8 + "a"]
+)
+async def test_a_glob_that_no_queue_can_match_is_refused(
+    api: Api, connect_worker: Connect, glob: str
+) -> None:
+    worker = await connect_worker()
+    await worker.join("w7", tasks=MAIL)
+    await worker.read_until(Welcome)
+    refused = await api("PATCH", "/v1/workers/w7", {"queues": ["acme", glob]}, 422)
+    assert refused["field"] == "queues[1]"
+    assert "can match no queue" in refused["detail"] and "those that it shall keep" in refused["detail"]
+    kept = ["**", "*", "acme", "acme/*", "*/mail", "a?me/**", "a-b.c_d", "a/b/c/d/e/f/g/*"]
+    assert (await api("PATCH", "/v1/workers/w7", {"queues": kept}))["queues"] == kept
+
+
 async def test_a_worker_shows_its_tasks_and_facts_and_beats_add_to_them(
     api: Api, connect_worker: Connect
 ) -> None:
