@@ -266,6 +266,20 @@ async def test_what_is_no_default_by_name_is_refused(api: Api, name: str, value:
     assert (refused["field"], refused["detail"]) == (name, says)
 
 
+async def test_a_queue_may_have_no_bound_below_one_that_has(api: Api) -> None:
+    none = {"max_attempts": "none", "max_crashes": "none", "timeout": "none"}
+    file = {"acme": {"max_attempts": 3, "max_crashes": 2, "timeout": "90s"}, "acme/a": none}
+    await api("POST", "/v1/queues/-/apply", {"queues": file})
+    assert (await api("GET", "/v1/queues/acme/a"))["settings"] == USUAL | none
+    job = await api("GET", f"/v1/jobs/{(await api.submit(queue='acme/a'))['id']}")
+    assert {name: job[name] for name in none} == dict.fromkeys(none)
+    patched = await api("PATCH", "/v1/queues/acme/a", {**none, "timeout": None})
+    assert patched["settings"]["timeout"] is None
+    assert (await api("GET", f"/v1/jobs/{job['id']}"))["timeout"] == 90.0
+    for name in ("grace", "retention"):
+        assert (await api("PATCH", "/v1/queues/acme/a", {name: "none"}, 422))["field"] == name
+
+
 async def test_a_job_shows_what_its_queue_says_where_it_said_nothing(api: Api) -> None:
     jobs = [await api.submit(queue="acme/a", **said) for said in ({}, {"timeout": None, "max_attempts": 10})]
     settings = {"max_attempts": 3, "timeout": "90s", "backoff": {"first": "2s"}, "retention": "30d"}

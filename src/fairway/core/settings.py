@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from fairway.core.disciplines import DISCIPLINES
-from fairway.core.model import MOST_GRACE, QueueSettings
+from fairway.core.model import MOST_GRACE, NO_BOUND, QueueSettings
 from fairway.core.queue import Queue
 from fairway.core.rates import parse_rate
 
@@ -69,7 +69,7 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
             return Refusal(name, f"{name} cannot be below 0")
     for name in ("burst", "quantum", "depth", "capacity", "divisor", "max_attempts", "max_crashes"):
         value = getattr(new, name)
-        if value is not None and value < 1:
+        if value is not None and value != NO_BOUND and value < 1:
             return Refusal(name, f"{name} is at least 1")
     if not LEAST_WEIGHT <= new.weight <= MOST_WEIGHT:
         return Refusal("weight", f"weight lies between {LEAST_WEIGHT} and {MOST_WEIGHT:,}")
@@ -86,8 +86,9 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
 
 
 def _wrong_for_jobs(new: QueueSettings) -> Refusal | None:
-    if new.timeout is not None and not (math.isfinite(new.timeout) and new.timeout > 0):
-        return Refusal("timeout", "timeout must be above 0; take it away for no timeout")
+    timeout = None if new.timeout == NO_BOUND else new.timeout
+    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+        return Refusal("timeout", "timeout must be above 0; 'none' is no timeout")
     if new.grace is not None and not 0 <= new.grace <= MOST_GRACE:
         return Refusal("grace", f"grace lies between 0 and {MOST_GRACE:g} seconds")
     if new.retention is not None and not (math.isfinite(new.retention) and new.retention >= LEAST_RETENTION):
