@@ -137,6 +137,23 @@ def kept_for_another(stage: Stage) -> None:
     stage.set("beta", assured=2, lend=False)
 
 
+def kept_for_one_that_is_paused(stage: Stage) -> None:
+    kept_for_another(stage)
+    stage.set("beta", paused=True)
+
+
+def kept_for_a_branch(stage: Stage) -> None:
+    stage.join("w", 2)
+    for path in ("beta", "beta/b", "beta/b/c"):
+        stage.set(path, assured=2, lend=False)
+
+
+def kept_for_two(stage: Stage) -> None:
+    stage.join("w", 2)
+    for path in ("beta", "gamma"):
+        stage.set(path, assured=1, lend=False)
+
+
 def kept_for_itself(stage: Stage) -> None:
     stage.join("w", 2)
     stage.set("acme", assured=2, lend=False)
@@ -181,6 +198,9 @@ def room_for_all(stage: Stage) -> None:
         (behind_in_its_flow, COMMAND, 0.0, "behind", None, "behind 2 jobs of its flow"),
         (behind_a_higher_priority, COMMAND, 0.0, "behind", "acme/mail", "behind 1 job of its queue"),
         (kept_for_another, COMMAND, 0.0, "kept", "beta", "kept for 'beta'"),
+        (kept_for_one_that_is_paused, COMMAND, 0.0, "kept", "beta", "kept for 'beta', which does not lend"),
+        (kept_for_a_branch, COMMAND, 0.0, "kept", "beta", "kept for 'beta', which does not lend them"),
+        (kept_for_two, COMMAND, 0.0, "kept", "beta", "kept for 'beta', 'gamma', which do not lend them"),
         (kept_for_itself, COMMAND, 0.0, "starting", None, "about to begin"),
         (room_for_async_only, COMMAND, 0.0, "busy", "acme/mail", "all 1 slots that fit are taken"),
         (room_for_async_only, task("a"), 0.0, "starting", None, "about to begin"),

@@ -164,11 +164,18 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     if not free:
         slots = sum(worker.spec.slots for worker in able)
         return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)
-    keepers = sorted(keeper.path for keeper in world.tree.keeping if keeper.held < keeper.assured)
+    keepers = _keepers(world)
     if keepers and not _is_owed(queue) and all(Kept(world).holds(worker.kind.whole) for worker in able):
         names = ", ".join(f"'{keeper}'" for keeper in keepers[:3])
-        return Why("kept", f"the free slots are kept for {names}, which does not lend them", keepers[0])
+        lend = "does not lend" if len(keepers) == 1 else "do not lend"
+        return Why("kept", f"the free slots are kept for {names}, which {lend} them", keepers[0])
     return Why("starting", "about to begin")
+
+
+def _keepers(world: World) -> list[str]:
+    """Name the queues that keep slots; what is kept for one below another is part of what that one keeps."""
+    keeping = {queue for queue in world.tree.keeping if queue.held < queue.assured}
+    return sorted(queue.path for queue in keeping if keeping.isdisjoint(list(queue.path_up())[1:]))
 
 
 def _behind(queue: Queue, job: Arrival, ahead: int, now: int) -> Why:
