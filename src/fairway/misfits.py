@@ -55,7 +55,9 @@ def _of_field(problem: str, type: Any, path: str) -> str:
 
 
 def _of_choice(value: str, type: Any, path: str) -> str:
-    allowed = [JSON.get(str(one), str(one)) for each in _types_at(type, path) for one in _values(each)]
+    types = _types_at(type, path)
+    allowed = [WORDS["int"] for each in types if isinstance(each, inspect.IntType)]
+    allowed += [JSON.get(str(one), str(one)) for each in types for one in _values(each)]
     value = JSON.get(value, value)
     return f"expected {_either(allowed)}, got {value}" if allowed else f"{value} is not known here"
 

@@ -13,6 +13,7 @@ from fairway.errors import InvalidRequest
 
 QUEUE_PATTERN = r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,7}$"
 TASK_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(([.:-]|::)[A-Za-z0-9_]+)*$"
+QUEUE_GLOB_PATTERN = r"^[A-Za-z0-9_.*?-]+(/[A-Za-z0-9_.*?-]+){0,7}$"
 WORKER_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}$"
 MOST_TEXT = 200
 MOST_STARS = 8
@@ -21,6 +22,7 @@ MOST_GLOB = 600
 MOST_TOKEN = 512
 
 _segment = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_glob_segment = re.compile(r"[A-Za-z0-9_.*?-]+")
 _task = re.compile(TASK_PATTERN[1:-1], re.ASCII)
 _worker = re.compile(WORKER_PATTERN[1:-1], re.ASCII)
 _token = re.compile(rf"[\x21-\x7e]{{1,{MOST_TOKEN}}}")
@@ -139,6 +141,28 @@ def check_glob(glob: str, field: str) -> str:
     if glob.count("*") > MOST_STARS:
         raise InvalidRequest(f"{field} has more than {MOST_STARS} stars", field=field)
     return glob
+
+
+def check_queue_globs(globs: Sequence[str], field: str) -> tuple[str, ...]:
+    """Return globs of queue paths, each of which some queue could match."""
+    check_globs(globs, field)
+    for index, glob in enumerate(globs):
+        segments = glob.split("/")
+        if len(segments) > 8 or not all(map(_may_match, segments)):
+            raise InvalidRequest(
+                f"{field}[{index}] {_shown(glob)} can match no queue: write a path, in which '*' stands for"
+                " anything and '?' for one character, such as 'acme/*'. Nothing can be excluded: to take one"
+                " queue away from a worker that serves all, name those that it shall keep",
+                field=f"{field}[{index}]",
+            )
+    return tuple(globs)
+
+
+def _may_match(segment: str) -> bool:
+    """Say whether a part of a glob between slashes can match some of a path."""
+    if "*" in segment or "?" in segment:
+        return bool(_glob_segment.fullmatch(segment))
+    return bool(_segment.fullmatch(segment)) and segment not in _reserved
 
 
 def _shown(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Outcome(TypedDict):
@@ -208,9 +208,9 @@ class Settings(TypedDict):
     divisor: int | None
     perturb: float | None
     overflow: str | None
-    max_attempts: int | None
-    max_crashes: int | None
-    timeout: float | None
+    max_attempts: int | Literal["none"] | None
+    max_crashes: int | Literal["none"] | None
+    timeout: float | Literal["none"] | None
     backoff: BackoffShape | None
     grace: float | None
     retention: float | None

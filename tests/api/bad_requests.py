@@ -224,7 +224,7 @@ BAD: list[Bad] = [
       for path in ("a//b", "-", "a/-", "%20", "a%00", "..%2f..", "a" * 65, "a/b/c/d/e/f/g/h/i", "é")),
     *get("invalid", "/v1/queues/a//b", "/v1/queues/-/next", "/v1/queues/a%20b/-/next"),
     *post("invalid", {}, {"draining": "yes"}, {"queues": "acme"}, {"queues": [""]}, {"queues": ["*a" * 9]}, {"slots": 0},
-          {"queues": ["a"] * 33}, {"slots": 10_001}, {"slots": "4"}, {"slots": None}, {"deadline": "30s"},
+          {"queues": ["a"] * 33}, {"queues": ["a b"]}, {"slots": 10_001}, {"slots": "4"}, {"slots": None}, {"deadline": "30s"},
           {"draining": False, "deadline": 30}, {"draining": True, "deadline": "soon"}, {"draining": True, "deadline": -1},
           path="/v1/workers/w1", method="PATCH"),
     *post("not_found", {"draining": True}, path="/v1/workers/%3Cscript%3E", method="PATCH"),

@@ -257,6 +257,41 @@ async def test_a_queue_is_set_changed_and_forgotten(api: Api) -> None:
     await api("GET", "/v1/queues/acme/a", status=404)
 
 
+@pytest.mark.parametrize(("name", "value", "usual"), [("quantum", 5, "auto"), ("perturb", 30.0, 0)])
+async def test_a_default_may_be_set_by_its_name(api: Api, name: str, value: float, usual: Any) -> None:
+    put = await api("PUT", "/v1/queues/q", {"discipline": "sfq", name: value})
+    assert put["settings"][name] == value
+    assert (await api("PATCH", "/v1/queues/q", {name: usual}))["settings"][name] is None
+    applied = await api("POST", "/v1/queues/-/apply", {"queues": {"q": {"discipline": "sfq", name: usual}}})
+    assert applied["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("quantum", "none", "quantum: expected a whole number, auto or null, got 'none'"),
+        ("perturb", 0.5, "perturb is 0 (never) or 1 second and more"),
+    ],
+)
+async def test_what_is_no_default_by_name_is_refused(api: Api, name: str, value: Any, says: str) -> None:
+    refused = await api("PUT", "/v1/queues/q", {name: value}, 422)
+    assert (refused["field"], refused["detail"]) == (name, says)
+
+
+async def test_a_queue_may_have_no_bound_below_one_that_has(api: Api) -> None:
+    none = {"max_attempts": "none", "max_crashes": "none", "timeout": "none"}
+    file = {"acme": {"max_attempts": 3, "max_crashes": 2, "timeout": "90s"}, "acme/a": none}
+    await api("POST", "/v1/queues/-/apply", {"queues": file})
+    assert (await api("GET", "/v1/queues/acme/a"))["settings"] == USUAL | none
+    job = await api("GET", f"/v1/jobs/{(await api.submit(queue='acme/a'))['id']}")
+    assert {name: job[name] for name in none} == dict.fromkeys(none)
+    patched = await api("PATCH", "/v1/queues/acme/a", {**none, "timeout": None})
+    assert patched["settings"]["timeout"] is None
+    assert (await api("GET", f"/v1/jobs/{job['id']}"))["timeout"] == 90.0
+    for name in ("grace", "retention"):
+        assert (await api("PATCH", "/v1/queues/acme/a", {name: "none"}, 422))["field"] == name
+
+
 async def test_a_job_shows_what_its_queue_says_where_it_said_nothing(api: Api) -> None:
     jobs = [await api.submit(queue="acme/a", **said) for said in ({}, {"timeout": None, "max_attempts": 10})]
     settings = {"max_attempts": 3, "timeout": "90s", "backoff": {"first": "2s"}, "retention": "30d"}
@@ -475,6 +510,22 @@ async def test_a_worker_is_shown_and_drained(api: Api, connect_worker: Connect) 
     await api("PATCH", "/v1/workers/w7", {"draining": True, "deadline": "90s"})
     assert (await worker.read_until(Adjust)).slots == 5
     assert (await worker.read_until(Adjust)).deadline_seconds == 90.0
+
+
+@pytest.mark.parametrize(
+    "glob", ["a b", "!", "!acme", "a//b", "/a", "a/", "a/../b", "-", "é*", "a,b", "[ab]", "*/" * 8 + "a"]
+)
+async def test_a_glob_that_no_queue_can_match_is_refused(
+    api: Api, connect_worker: Connect, glob: str
+) -> None:
+    worker = await connect_worker()
+    await worker.join("w7", tasks=MAIL)
+    await worker.read_until(Welcome)
+    refused = await api("PATCH", "/v1/workers/w7", {"queues": ["acme", glob]}, 422)
+    assert refused["field"] == "queues[1]"
+    assert "can match no queue" in refused["detail"] and "those that it shall keep" in refused["detail"]
+    kept = ["**", "*", "acme", "acme/*", "*/mail", "a?me/**", "a-b.c_d", "a/b/c/d/e/f/g/*"]
+    assert (await api("PATCH", "/v1/workers/w7", {"queues": kept}))["queues"] == kept
 
 
 async def test_a_worker_shows_its_tasks_and_facts_and_beats_add_to_them(

@@ -65,6 +65,17 @@ def rules_of(stage: Stage, path: str) -> tuple[Any, ...]:
     return rules.max_attempts, rules.max_crashes, rules.timeout, (rules.retry_first, rules.retry_max)
 
 
+def test_none_is_no_bound_whatever_is_set_above() -> None:
+    stage = Stage()
+    stage.set("a", max_attempts=5, max_crashes=2, timeout=60.0)
+    stage.set("a/b", max_attempts="none", max_crashes="none", timeout="none")
+    assert rules_of(stage, "a/b/c")[:3] == (None, None, None)
+    stage.set("a/b/c", timeout=5.0)
+    assert rules_of(stage, "a/b/c")[:3] == (None, None, 5.0)
+    stage.set("a/b", max_attempts=None, max_crashes=None, timeout=None)
+    assert rules_of(stage, "a/b")[:3] == (5, 2, 60.0)
+
+
 def test_each_setting_is_inherited_by_itself_and_changes_live() -> None:
     stage = Stage()
     stage.set("a", max_attempts=5, timeout=60.0)

@@ -9,9 +9,12 @@ from math import pi, sin
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairway.core import events as happened
 from fairway.core.eta import ENOUGH, MARGIN, Eta, eta, expect
+from tests.drawing import drawn
 
 from .stage import COMMAND, Stage
 
@@ -223,3 +226,55 @@ def test_looking_changes_nothing() -> None:
     assert told(stage, 151) == told(stage, 151)
     stage.finish(1000)
     assert stage.begun() == [150]
+
+
+# --- the three agree -------------------------------------------------------------------------------------
+def check_nested(stage: Stage, job: int) -> bool:
+    """What is told of a job, if anything, agrees with itself and with the rate of its queue."""
+    world, now, arrival = stage.core.world, stage.now, stage.arrivals[job]
+    said = eta(world, arrival, now)
+    if said is None:
+        return False
+    assert said.p90[0] <= said.p50[0] <= said.starts_at <= said.p50[1] <= said.p90[1]
+    queue = world.tree.queues["q"]
+    soonest = 0.0
+    if queue.bucket is not None:
+        tokens = queue.ahead_of(arrival, now.wall) + 1 - queue.bucket.level(now.mono)
+        soonest = tokens / queue.bucket.rate
+    assert said.p90[0] >= max(arrival.place, now.wall + soonest * 1e6 - 1)
+    return True
+
+
+@drawn(60)
+@given(
+    slots=st.integers(1, 3),
+    rate=st.sampled_from([None, "1/min", "1/s", "5/s"]),
+    works=st.lists(st.tuples(st.floats(0.05, 3.0), st.floats(0.01, 20.0)), min_size=5, max_size=40),
+    delay=st.sampled_from([0.0, 30.0]),
+)
+def test_bounds_lie_within_each_other_and_no_sooner_than_a_rate_allows(
+    slots: int, rate: str | None, works: list[tuple[float, float]], delay: float
+) -> None:
+    stage, ends = taught(slots), dict[int, float]()
+    if rate is not None:
+        stage.set("q", rate=rate)
+    for job, (gap, takes) in enumerate(works, 5000):
+        stage.submit(job)
+        assert check_nested(stage, job)
+        stage.submit(job + 1000, delay=delay)
+        check_nested(stage, job + 1000)
+        ends |= dict.fromkeys(stage.begun(gap), stage.now.mono + takes)
+        stage.beat("w", *stage.live)
+        over = [one for one, at in ends.items() if at <= stage.now.mono]
+        stage.finish(*over, seconds=takes)
+        for one in over:
+            del ends[one]
+
+
+def test_nobody_is_told_a_time_before_the_rate_lets_those_ahead_begin() -> None:
+    stage = taught()
+    stage.set("q", rate="1/min", burst=1)
+    stage.submit(*range(150, 153))
+    said = told(stage, 152)
+    assert said is not None
+    assert said.p90[0] >= stage.now.wall + 119_000_000

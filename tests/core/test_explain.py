@@ -9,7 +9,9 @@ import pytest
 from fairway.core import events as happened
 from fairway.core.explain import explain, limited_by, position, show_seconds
 from fairway.core.foresee import foresee
+from fairway.core.holders import MOST_LOOKED
 from fairway.core.model import Arrival, Held, Shape, TaskInfo
+from fairway.core.naming import show
 
 from .stage import COMMAND, Stage, task
 
@@ -135,6 +137,23 @@ def kept_for_another(stage: Stage) -> None:
     stage.set("beta", assured=2, lend=False)
 
 
+def kept_for_one_that_is_paused(stage: Stage) -> None:
+    kept_for_another(stage)
+    stage.set("beta", paused=True)
+
+
+def kept_for_a_branch(stage: Stage) -> None:
+    stage.join("w", 2)
+    for path in ("beta", "beta/b", "beta/b/c"):
+        stage.set(path, assured=2, lend=False)
+
+
+def kept_for_two(stage: Stage) -> None:
+    stage.join("w", 2)
+    for path in ("beta", "gamma"):
+        stage.set(path, assured=1, lend=False)
+
+
 def kept_for_itself(stage: Stage) -> None:
     stage.join("w", 2)
     stage.set("acme", assured=2, lend=False)
@@ -186,6 +205,9 @@ def room_for_all(stage: Stage) -> None:
         (behind_in_its_flow, COMMAND, 0.0, "behind", None, "behind 2 jobs of its flow"),
         (behind_a_higher_priority, COMMAND, 0.0, "behind", "acme/mail", "behind 1 job of its queue"),
         (kept_for_another, COMMAND, 0.0, "kept", "beta", "kept for 'beta'"),
+        (kept_for_one_that_is_paused, COMMAND, 0.0, "kept", "beta", "kept for 'beta', which does not lend"),
+        (kept_for_a_branch, COMMAND, 0.0, "kept", "beta", "kept for 'beta', which does not lend them"),
+        (kept_for_two, COMMAND, 0.0, "kept", "beta", "kept for 'beta', 'gamma', which do not lend them"),
         (kept_for_itself, COMMAND, 0.0, "starting", None, "about to begin"),
         (room_for_async_only, COMMAND, 0.0, "busy", "acme/mail", "all 1 slots that fit are taken"),
         (room_for_async_only, task("a"), 0.0, "starting", None, "about to begin"),
@@ -267,6 +289,42 @@ def test_a_queue_says_which_setting_holds_it() -> None:
     tree = stage.core.world.tree
     assert limited_by(tree.grow("acme/mail"), tree.mono) == "limit of 'acme'"
     assert limited_by(tree.grow("beta"), tree.mono) is None
+
+
+def held(running: dict[str, int], elsewhere: int = 0) -> str:
+    """So many jobs run, from number 1 on, and the limit of acme is full of them: say who holds it."""
+    stage, number = Stage(), 1
+    stage.join("w", 5000)
+    for path, count in {**running, "acmer": elsewhere}.items():
+        stage.submit(*range(number, number + count), queue=path)
+        number += count
+    stage.step()
+    stage.set("acme", limit=sum(running.values()))
+    stage.submit(9999, queue="acme/mail")
+    why = explain(stage.core.world, stage.arrivals[9999], stage.now.wall)
+    assert why is not None and (why.reason, why.on) == ("limit", "acme")
+    return why.detail.partition(" running), ")[2]
+
+
+def test_a_full_limit_says_which_jobs_hold_it() -> None:
+    assert held({"acme": 1}) == f"held by {show(1)}"
+    assert held({"acme/mail": 1, "acme/web/a": 2}) == f"held by {show(1)}, {show(2)}, {show(3)}"
+    assert held({"acme/mail": 2, "acme/web": 2}, 5).endswith(" and 1 other")
+    assert held({"acme/mail": 7}).endswith(f"{show(3)} and 4 others")
+
+
+def test_where_very_many_run_a_full_limit_names_the_queues_below() -> None:
+    running = {"acme": 1, "acme/a": 1, "acme/b/x": 2, "acme/c": 3, "acme/d": 4}
+    assert held(running, MOST_LOOKED) == "held by acme/d 4, acme/c 3, acme/b 2 and 2 others"
+    assert held({"acme": 4}, MOST_LOOKED) == "", "all are its own, as was said"
+
+
+def test_a_limit_of_nothing_is_held_by_nobody() -> None:
+    stage = Stage()
+    limit_of_nothing(stage)
+    stage.submit(1, queue="acme/mail")
+    why = explain(stage.core.world, stage.arrivals[1], stage.now.wall)
+    assert why is not None and "held by" not in why.detail
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from fairway.api.answers import Answer, answer_json
 from fairway.api.asker import NAMES_ITSELF, asker
 from fairway.api.operation import Call, Operation
 from fairway.clock import wall
+from fairway.core.model import NO_BOUND, NoBound
 from fairway.errors import InvalidRequest
 from fairway.names import check_queue, check_text
 from fairway.shapes import Jobs, Queue, Queues, QueueWithFlows
@@ -21,6 +22,16 @@ from fairway.times import parse_duration
 from fairway.views import job_view, move_view, queue_view, whole_queue_view
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+#: 0 is never; what lies between 0 and 1 is refused by the core.
+Perturb = Annotated[float, Meta(ge=0, le=86_400, extra_json_schema={"anyOf": [{"const": 0}, {"minimum": 1}]})]
+Timeout = Annotated[
+    str | int | float,
+    Meta(
+        description="`90s`, `5m`, `2h`, `1d`, seconds, or `none`: no timeout, whatever is set above",
+        examples=["90s", "none"],
+        extra_json_schema={"minimum": 0, "pattern": r"^([0-9]{1,7}(ms|s|m)?|none)$"},
+    ),
+]
 FlowWeights = Annotated[
     dict[ShortText, Annotated[float, Meta(ge=0.01, le=1_000_000)]],
     Meta(extra_json_schema={"maxProperties": 10_000}),
@@ -41,17 +52,17 @@ class SettingsChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     discipline: ShortText | UnsetType | None = UNSET
     unique: bool | UnsetType | None = UNSET
     on_lease_lost: Literal["keep", "kill"] | UnsetType | None = UNSET
-    quantum: Count | UnsetType | None = UNSET
+    quantum: Count | Literal["auto"] | UnsetType | None = UNSET
     charge: Literal["jobs", "seconds"] | UnsetType | None = UNSET
     flow_weights: FlowWeights | UnsetType | None = UNSET
     depth: Count | UnsetType | None = UNSET
     capacity: Count | UnsetType | None = UNSET
     divisor: Annotated[int, Meta(ge=1, le=65_536)] | UnsetType | None = UNSET
-    perturb: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType | None = UNSET
+    perturb: Perturb | UnsetType | None = UNSET
     overflow: Literal["reject", "drop_newest", "drop_oldest"] | UnsetType | None = UNSET
-    max_attempts: JobCount | UnsetType | None = UNSET
-    max_crashes: JobCount | UnsetType | None = UNSET
-    timeout: Duration | UnsetType | None = UNSET
+    max_attempts: JobCount | NoBound | UnsetType | None = UNSET
+    max_crashes: JobCount | NoBound | UnsetType | None = UNSET
+    timeout: Timeout | UnsetType | None = UNSET
     backoff: Backoff | UnsetType | None = UNSET
     grace: Duration | UnsetType | None = UNSET
     retention: Duration | UnsetType | None = UNSET
@@ -141,7 +152,7 @@ def changes_of(asked: SettingsChanges) -> dict[str, Any]:
     for flow in changes.get("flow_weights") or {}:
         check_text(flow, "flow_weights")
     for name in ("timeout", "grace", "retention"):
-        if changes.get(name) is not None:
+        if changes.get(name) is not None and (name, changes[name]) != ("timeout", NO_BOUND):
             changes[name] = parse_duration(changes[name], name)
     if changes.get("backoff") is not None:
         first, most = read_backoff(changes["backoff"])

@@ -11,11 +11,16 @@ from fairway.api.answers import Answer, answer_json
 from fairway.api.frames import MOST_SLOTS
 from fairway.api.operation import Call, Operation
 from fairway.errors import InvalidRequest, NotFound
-from fairway.names import check_globs
+from fairway.names import QUEUE_GLOB_PATTERN, check_queue_globs
 from fairway.shapes import Worker, Workers
-from fairway.spec import Duration, Globs
+from fairway.spec import Duration
 from fairway.times import parse_duration
 from fairway.views import worker_in_short, worker_view
+
+QueueGlob = Annotated[
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 600, "pattern": QUEUE_GLOB_PATTERN})
+]
+QueueGlobs = Annotated[list[QueueGlob], Meta(extra_json_schema={"maxItems": 32})]
 
 
 class WorkerChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -24,7 +29,7 @@ class WorkerChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
     *deadline* goes with `draining`: what still runs when it is over is stopped and handed back.
     """
 
-    queues: Globs | UnsetType = UNSET
+    queues: QueueGlobs | UnsetType = UNSET
     draining: bool | UnsetType = UNSET
     slots: Annotated[int, Meta(ge=1, le=MOST_SLOTS)] | UnsetType = UNSET
     deadline: Duration | UnsetType | None = UNSET
@@ -48,7 +53,7 @@ async def patch_worker(call: Call) -> Answer:
     asked: WorkerChanges = call.body
     changes: dict[str, Any] = {}
     if asked.queues is not UNSET:
-        changes["queues"] = list(check_globs(asked.queues, "queues"))
+        changes["queues"] = list(check_queue_globs(asked.queues, "queues"))
     if asked.draining is not UNSET:
         changes["draining"] = asked.draining
     if asked.slots is not UNSET:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from fairway.core.model import DEFAULT_RULES, QueueSettings, Rules
+from fairway.core.model import DEFAULT_RULES, NO_BOUND, QueueSettings, Rules
 
 
 def rules_below(above: Rules, settings: QueueSettings) -> Rules:
     """Return what a queue says for its jobs, given what the queue above it says; each setting by itself."""
-    said = {
-        name: value
+    said: dict[str, Any] = {
+        name: None if value == NO_BOUND else value
         for name in ("max_attempts", "max_crashes", "timeout", "grace")
         if (value := getattr(settings, name)) is not None
     }

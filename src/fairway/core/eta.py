@@ -61,13 +61,15 @@ class Eta(NamedTuple):
 class Expectation(NamedTuple):
     """How long a job is expected to wait from now on, how finely that can be said at all, and why.
 
-    *step* is about what one job ahead takes: a job's length, or what a rate lets pass between two.
+    *step* is about what one job ahead takes: a job's length, or what a rate lets pass between two. It waits
+    no less than *least*: before that the rates have no token for it, whatever was learnt.
     """
 
     seconds: float
     grain: float
     basis: str
     step: float = GRAIN
+    least: float = 0.0
 
 
 class Word(NamedTuple):
@@ -210,10 +212,14 @@ def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Et
     bounds = world.forecasts.bounds(wait, found.grain, now.mono)
     if bounds is None:
         return None
-    start = now.wall + round(due_in * 1e6)
     bounds[3] *= 1.0 + MARGIN * wait / (wait + FAR * found.step)
-    low, quarter, three_quarters, high = (start + round(one * 1e6) for one in bounds)
-    return Eta(start + round(wait * 1e6), (quarter, three_quarters), (low, high), found.basis)
+    # The bounds were learnt: where such jobs began sooner or later than said, this one is said to, too.
+    wait = min(max(wait, bounds[1]), bounds[2])
+    least = max(found.least - due_in, 0.0)
+    start = now.wall + round(due_in * 1e6)
+    times = (start + round(max(one, least) * 1e6) for one in (wait, *bounds))
+    starts_at, low, quarter, three_quarters, high = times
+    return Eta(starts_at, (quarter, three_quarters), (low, high), found.basis)
 
 
 def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Expectation | None:
@@ -235,10 +241,10 @@ def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) ->
         return None
     if rated >= wait:
         step = rated / (ahead + 1)
-        return Expectation(rated, GRAIN, f"{ahead} ahead of it, at the rate that is set", step)
+        return Expectation(rated, GRAIN, f"{ahead} ahead of it, at the rate that is set", step, rated)
     grain = max(each, GRAIN)
     basis = f"{ahead} ahead of it, {each:.2g} slot-seconds each, {slots} slots to share"
-    return Expectation(wait, grain, basis, grain)
+    return Expectation(wait, grain, basis, grain, rated)
 
 
 def _backlog_wait(world: World, queue: Queue, work: float, slots: int, now: Moment) -> float:

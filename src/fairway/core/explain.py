@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairway.core.blocked import Blocked
 from fairway.core.disciplines.sfq import Sfq
+from fairway.core.holders import held_by
 from fairway.core.matching import NOT_ON, why_not
 from fairway.core.missing import what_is_missing
 from fairway.core.model import SLOT, Arrival, Shape
@@ -44,7 +45,10 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     queue = world.tree.find(job.queue)
     if queue is None or not queue.own.holds(job):
         return Why("starting", "accepted; the leader is about to take it in")
-    return _branch(queue, world.tree.mono) or _workers(world, job) or _line(world, queue, job, now)
+    branch = _branch(queue, world.tree.mono)
+    if branch is not None and branch.reason == "limit":
+        return _with_holders(world, branch)
+    return branch or _workers(world, job) or _line(world, queue, job, now)
 
 
 def position(world: World, job: Arrival, now: int) -> int | None:
@@ -102,6 +106,13 @@ def _limit(node: Queue) -> str:
     return f"limit of '{node.path}' is full ({node.in_use} of {limit} running)"
 
 
+def _with_holders(world: World, why: Why) -> Why:
+    """Say of a full limit who holds it; only to whoever asks for a job, for the tree is shown as a whole."""
+    queue = world.tree.find(why.on or "")
+    holders = "" if queue is None else held_by(world, queue)
+    return why._replace(detail=f"{why.detail}, {holders}") if holders else why
+
+
 def _workers(world: World, job: Arrival) -> Why | None:
     present = [worker for worker in world.workers.values() if worker.connected]
     if not present:
@@ -157,11 +168,18 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     if not free:
         slots = sum(worker.spec.slots for worker in able)
         return Why("busy", f"all {slots} slots that fit are taken; it is the next of its queue", queue.path)
-    keepers = sorted(keeper.path for keeper in world.tree.keeping if keeper.held < keeper.assured)
+    keepers = _keepers(world)
     if keepers and not _is_owed(queue) and all(Kept(world).holds(worker.kind.whole) for worker in able):
         names = ", ".join(f"'{keeper}'" for keeper in keepers[:3])
-        return Why("kept", f"the free slots are kept for {names}, which does not lend them", keepers[0])
+        lend = "does not lend" if len(keepers) == 1 else "do not lend"
+        return Why("kept", f"the free slots are kept for {names}, which {lend} them", keepers[0])
     return Why("starting", "about to begin")
+
+
+def _keepers(world: World) -> list[str]:
+    """Name the queues that keep slots; what is kept for one below another is part of what that one keeps."""
+    keeping = {queue for queue in world.tree.keeping if queue.held < queue.assured}
+    return sorted(queue.path for queue in keeping if keeping.isdisjoint(list(queue.path_up())[1:]))
 
 
 def _behind(queue: Queue, job: Arrival, ahead: int, now: int) -> Why:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, NewType
+from typing import Any, Final, Literal, NamedTuple, NewType
 
 JobId = NewType("JobId", int)
 Incarnation = NewType("Incarnation", str)
@@ -239,6 +239,10 @@ def together(arrivals: Iterable[Arrival]) -> tuple[list[Alike], list[Arrival]]:
     return [Alike(*common, jobs, places) for common, (jobs, places) in groups.items()], others
 
 
+NoBound = Literal["none"]
+NO_BOUND: Final = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
     """What may be set at a node of the queue tree. None: not set, the parent's or the default holds."""
@@ -263,10 +267,10 @@ class QueueSettings:
     divisor: int | None = None  # lines that flows are hashed into; None: one for each
     perturb: float | None = None  # seconds between new seeds of that hash
     overflow: str | None = None  # reject (the default), drop_newest, drop_oldest
-    # --- inherited, each by itself: for jobs that do not say their own ---
-    max_attempts: int | None = None
-    max_crashes: int | None = None
-    timeout: float | None = None
+    # --- inherited, each by itself: for jobs that do not say their own; "none": no bound, also below one ---
+    max_attempts: int | NoBound | None = None
+    max_crashes: int | NoBound | None = None
+    timeout: float | NoBound | None = None
     backoff: Mapping[str, float] | None = None  # seconds: first and max
     grace: float | None = None  # seconds between telling an attempt to end and killing it
     # --- inherited ---

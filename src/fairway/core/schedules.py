@@ -6,7 +6,8 @@ progress with what must be done; whoever writes it down writes the jobs in the s
 fire time has one job whatever leaders do.
 
 Fires that were missed because nobody led: `skip` runs none of them, `once` runs the latest, `all` runs the
-latest n. What is found at most `GRACE` late was not missed: a new leader needs some seconds.
+latest n. The latest, if it is found at most `GRACE` late, was not missed: a new leader needs some seconds.
+(Not all that are no later than that: of an interval of seconds they would be run in a heap.)
 Jobs that overlap: `allow` submits all the same; `skip` leaves the fire out while a job is there; `queue`
 submits it when the job has ended; `cancel` cancels the job and submits the latest fire when it has ended.
 """

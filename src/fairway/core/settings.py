@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from fairway.core.disciplines import DISCIPLINES
-from fairway.core.model import MOST_GRACE, QueueSettings
+from fairway.core.model import MOST_GRACE, NO_BOUND, QueueSettings
 from fairway.core.queue import Queue
 from fairway.core.rates import parse_rate
 
@@ -17,6 +17,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000
 LEAST_RETENTION = 1.0
 _CHARGES = ("jobs", "seconds")
 _OVERFLOWS = ("reject", "drop_newest", "drop_oldest")
+#: Words for "as if nobody had set it", by setting.
+_UNSET = {"quantum": "auto", "perturb": 0}
 
 
 class Refusal(NamedTuple):
@@ -39,9 +41,13 @@ def read_settings(stored: Mapping[str, Any]) -> QueueSettings:
 
 
 def changed(base: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
-    """Return settings with changes made to them; None takes a setting away."""
+    """Return settings with changes made to them; None, or a default's own name, takes a setting away."""
+
+    def unset(name: str, value: Any) -> bool:
+        return value is None or (name in _UNSET and value == _UNSET[name])
+
     return replace(
-        base, **{name: _DEFAULTS[name] if value is None else value for name, value in changes.items()}
+        base, **{name: _DEFAULTS[name] if unset(name, value) else value for name, value in changes.items()}
     )
 
 
@@ -63,7 +69,7 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
             return Refusal(name, f"{name} cannot be below 0")
     for name in ("burst", "quantum", "depth", "capacity", "divisor", "max_attempts", "max_crashes"):
         value = getattr(new, name)
-        if value is not None and value < 1:
+        if value is not None and value != NO_BOUND and value < 1:
             return Refusal(name, f"{name} is at least 1")
     if not LEAST_WEIGHT <= new.weight <= MOST_WEIGHT:
         return Refusal("weight", f"weight lies between {LEAST_WEIGHT} and {MOST_WEIGHT:,}")
@@ -80,8 +86,9 @@ def _wrong_alone(new: QueueSettings) -> Refusal | None:
 
 
 def _wrong_for_jobs(new: QueueSettings) -> Refusal | None:
-    if new.timeout is not None and not (math.isfinite(new.timeout) and new.timeout > 0):
-        return Refusal("timeout", "timeout must be above 0; take it away for no timeout")
+    timeout = None if new.timeout == NO_BOUND else new.timeout
+    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+        return Refusal("timeout", "timeout must be above 0; 'none' is no timeout")
     if new.grace is not None and not 0 <= new.grace <= MOST_GRACE:
         return Refusal("grace", f"grace lies between 0 and {MOST_GRACE:g} seconds")
     if new.retention is not None and not (math.isfinite(new.retention) and new.retention >= LEAST_RETENTION):
@@ -100,7 +107,7 @@ def _wrong_discipline(new: QueueSettings) -> Refusal | None:
     if new.overflow not in (None, *_OVERFLOWS):
         return Refusal("overflow", f"overflow is one of {', '.join(_OVERFLOWS)}")
     if new.perturb is not None and not (math.isfinite(new.perturb) and new.perturb >= 1):
-        return Refusal("perturb", "perturb is 1 second or more")
+        return Refusal("perturb", "perturb is 0 (never) or 1 second and more")
     for flow, weight in (new.flow_weights or {}).items():
         if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
             bounds = f"between {LEAST_WEIGHT} and {MOST_WEIGHT:,}"
