@@ -142,6 +142,8 @@ def test_the_settings_are_those_of_the_api() -> None:
     [
         ("limit=3", ("limit", 3)),
         ("limit=none", ("limit", None)),
+        ("timeout=none", ("timeout", "none")),
+        ("timeout=null", ("timeout", None)),
         ("paused=true", ("paused", True)),
         ("paused=False", ("paused", False)),
         ("discipline=fifo", ("discipline", "fifo")),

@@ -323,3 +323,17 @@ def test_a_pruned_queue_leaves_nothing_behind() -> None:
     assert (take(tree), list(tree.queues)) == ([], [""])
     tree.put(Arrival(2, "a", None, 0, SHAPES[0], 2000), 1000)
     assert take(tree, now=2000) == ["a"]
+
+
+def test_flows_are_hashed_by_a_key_that_only_the_leader_knows() -> None:
+    """Else anybody could find a name that shares a line, and its turns, with somebody else's flow."""
+
+    def order(key: bytes) -> list[int]:
+        tree = Tree(key)
+        tree.set(tree.root, QueueSettings(limit=9), 0)
+        tree.set(tree.grow("q"), QueueSettings(discipline="sfq", divisor=4), 0)
+        for number in range(40):
+            tree.put(Arrival(number, "q", f"f{number}", 0, Shape("command"), number), 99)
+        return list(tree.queues["q"].own.order(99, 40))
+
+    assert order(b"one") == order(b"one") != order(b"another")

@@ -20,6 +20,8 @@ from fairway.errors import Conflict, InvalidRequest
 
 NEXT_SHOWN = 10
 MOST_PAGES = 1000
+#: Of which `none` says that nothing shall bound them, also below a queue that does.
+MAY_HAVE_NO_BOUND = ("max_attempts", "max_crashes", "timeout")
 #: What can be set on a queue.
 SETTINGS = (
     "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline", "unique",
@@ -225,13 +227,17 @@ def set_queue(queue: str, changes: tuple[str, ...]) -> None:
 
 
 def read_change(text: str) -> tuple[str, Any]:
-    """Read `key=value`: none, true, false, a number, an object in JSON, or a text."""
+    """Read `key=value`: null, true, false, a number, an object in JSON, or a text.
+
+    `none` is null, too, but where it means that there shall be no bound, whatever holds above.
+    """
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[a-z_]+", key):
         raise click.UsageError(f"{text!r} is no setting; write KEY=VALUE, such as limit=3")
     if key not in SETTINGS:
         raise click.UsageError(f"there is no setting {key!r}; there are {', '.join(SETTINGS)}")
     words: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
+    words |= {"none": "none"} if key in MAY_HAVE_NO_BOUND else {}
     if value.lower() in words:
         return key, words[value.lower()]
     if value.startswith("{"):

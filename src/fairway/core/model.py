@@ -277,6 +277,8 @@ class QueueSettings:
     retention: float | None = None  # seconds for which ended jobs are kept
     # --- set by a move only: where its jobs go, under which operation (see core/moving.py) ---
     moving: Mapping[str, Any] | None = None
+    # --- the leader's own, neither stored nor shown: flows are hashed by it; nobody can aim at another's line ---
+    hash_key: bytes = b""
 
     def below(self, above: QueueSettings) -> QueueSettings:
         """Return what the discipline of this node is made from, given what it is made from above."""

@@ -18,14 +18,15 @@ from fairway.core.pins import single_out
 from fairway.core.placement import fill
 from fairway.core.plan import Plan, Resolve, Revive
 from fairway.core.settings import read_settings
+from fairway.core.tree import Tree
 from fairway.core.world import Live, World
 
 
 class Core:
     """One leader's scheduler for one term. Owned by the engine's task."""
 
-    def __init__(self, timers: Timers | None = None) -> None:
-        self.world = World(timers or Timers())
+    def __init__(self, timers: Timers | None = None, hash_key: bytes = b"") -> None:
+        self.world = World(timers or Timers(), Tree(hash_key))
 
     def absorb(self, event: happened.CoreEvent, now: Moment) -> None:
         """Take in something that happened."""

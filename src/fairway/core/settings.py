@@ -12,7 +12,9 @@ from fairway.core.model import MOST_GRACE, NO_BOUND, QueueSettings
 from fairway.core.queue import Queue
 from fairway.core.rates import parse_rate
 
-_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(QueueSettings)}
+_DEFAULTS: dict[str, Any] = {
+    field.name: field.default for field in fields(QueueSettings) if field.name != "hash_key"
+}
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1_000_000
 LEAST_RETENTION = 1.0
 _CHARGES = ("jobs", "seconds")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
@@ -36,9 +37,11 @@ FEW_SHAPES = 8
 class Tree:
     """All queues, and the choice among them. `mono` is the time of the last event or plan."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash_key: bytes = b"") -> None:
         self._made = 0
+        self._base = replace(NO_SETTINGS, hash_key=hash_key)
         self.root = Queue("", None, 0)
+        self.root.made_of = self._base
         self.queues: dict[str, Queue] = {"": self.root}
         self.takers: dict[Taker, int] = {}  # → how many workers of this kind there are
         self.keeping: set[Queue] = set()  # that do not lend their assured slots
@@ -468,7 +471,7 @@ class Tree:
 
     def _adopt(self, queue: Queue, now: int) -> None:
         """Give *queue*, and those below it that inherit, the discipline that the settings name."""
-        above = queue.parent.made_of if queue.parent is not None else NO_SETTINGS
+        above = queue.parent.made_of if queue.parent is not None else self._base
         wanted = queue.settings.below(above)
         if wanted == queue.made_of:
             return

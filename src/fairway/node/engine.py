@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -54,7 +55,7 @@ class Engine:
     """A leader at work. Owns the core; everything else reaches it through the inbox."""
 
     def __init__(self, store: Store, feed: Feed, reign: Reign, node: str, timers: Timers) -> None:
-        self.core = Core(timers)
+        self.core = Core(timers, secrets.token_bytes(16))
         self.ports: dict[str, Port] = {}
         self.reign = reign
         self._store = store

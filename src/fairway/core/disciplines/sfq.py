@@ -62,6 +62,7 @@ class Sfq:
         self._weights = settings.flow_weights or {}
         self._divisor = settings.divisor
         self._perturb = int((settings.perturb or 0.0) * MICRO) if settings.divisor else 0
+        self._hash_key = settings.hash_key[:32]
         self._seed = 0  # the period of the perturbation we are in
         self._flows: dict[Hashable, Flow] = {}
         self._fronts = Fronts(self._flows_here, self._rank, self._suits)
@@ -451,7 +452,8 @@ class Sfq:
     def _name(self, flow: str | None) -> Hashable:
         if not self._divisor:
             return flow
-        keyed = blake2b((flow or "").encode(), digest_size=8, key=self._seed.to_bytes(8, "big", signed=True))
+        key = self._hash_key + self._seed.to_bytes(8, "big", signed=True)
+        keyed = blake2b((flow or "").encode(), digest_size=8, key=key)
         return int.from_bytes(keyed.digest(), "big") % self._divisor
 
     def _weight(self, flow: str | None) -> float:
