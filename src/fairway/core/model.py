@@ -277,7 +277,7 @@ class QueueSettings:
     retention: float | None = None  # seconds for which ended jobs are kept
     # --- set by a move only: where its jobs go, under which operation (see core/moving.py) ---
     moving: Mapping[str, Any] | None = None
-    # --- the leader's own, neither stored nor shown: flows are hashed by it; nobody can aim at another's line ---
+    # --- the leader's own, never stored: flows are hashed by it, so nobody can aim at another's line ---
     hash_key: bytes = b""
 
     def below(self, above: QueueSettings) -> QueueSettings:
