@@ -312,6 +312,8 @@ async def test_a_queue_its_flows_and_its_tenant_have_numbers(api: Api, connect_w
     numbers = (await api.client.get("/metrics")).text
     assert 'fairway_tenant_ended_total{tenant="acme"} 1' in numbers
     assert 'fairway_tenant_failed_total{tenant="acme"} 0' in numbers
+    assert 'fairway_tenant_error_share{tenant="acme"} 0.0' in numbers
+    assert 'fairway_tenant_limited{tenant="acme",by="limit"} 0' in numbers
 
 
 async def test_a_flow_that_is_held_back_is_shown_with_its_wait_and_what_limits_it(api: Api) -> None:

@@ -41,17 +41,6 @@ class Figures(NamedTuple):
     errors: float | None  # the part of recent attempts that went wrong
 
 
-class Attempts(NamedTuple):
-    """Attempts of a branch since this leader leads."""
-
-    begun: int = 0
-    ended: int = 0
-    failures: int = 0
-
-
-NO_ATTEMPTS = Attempts()
-
-
 class Numbers:
     """What was counted for one queue's own jobs, or for one flow. All but the counts are weighed."""
 
@@ -184,15 +173,14 @@ class NumberBook:
             if child not in wanted:
                 yield from self._apart(child, wanted)
 
-    def of_tenants(self) -> dict[Queue, Attempts]:
-        """Return the plain counts of each child of the root, without putting all else together."""
-        found: dict[Queue, Attempts] = {}
+    def of_tenants(self) -> dict[Queue, Numbers]:
+        """Return the numbers of each child of the root of whose branch something was counted."""
+        found: dict[Queue, Numbers] = {}
         for queue, own in self._queues.items():
             tenant = queue
             while tenant.parent is not None and tenant.parent.parent is not None:
                 tenant = tenant.parent
-            begun, ended, failures = found.get(tenant, NO_ATTEMPTS)
-            found[tenant] = Attempts(begun + own.begun, ended + own.ended, failures + own.failures)
+            found.setdefault(tenant, Numbers(self._at)).merge(own)
         return found
 
     def flows(self, queue: Queue) -> dict[str | None, Numbers]:
