@@ -69,6 +69,12 @@ class FlowView:
     """A flow of a queue with its numbers; None is the jobs without one."""
 
     flow: str | None
+    waiting: int
+    running: int
+    oldest_wait: float | None  # seconds
+    limited_by: str | None  # its queue's, if it waits
+    weight: float
+    share: float | None  # of what its queue did lately
     figures: Figures
     slot_seconds: float
 

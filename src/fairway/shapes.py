@@ -241,9 +241,15 @@ class Figures(TypedDict):
 
 
 class Flow(Figures):
-    """A flow of a queue; null is the jobs without one."""
+    """A flow of a queue; null is the jobs without one. `share` is its part of what the queue did lately."""
 
     flow: str | None
+    waiting: int
+    running: int
+    oldest_wait: float | None
+    limited_by: str | None
+    weight: float
+    share: float | None
 
 
 class Changed(TypedDict):

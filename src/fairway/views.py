@@ -17,7 +17,7 @@ from fairway.core.lifecycle import ENDED, State
 from fairway.core.model import Extras, Timers
 from fairway.core.numbers import Figures as FiguresValue
 from fairway.core.plan import QueueChange as ChangeRecord
-from fairway.desk import ClusterView, MoveView, QueueView, ScheduleView, Standing, WorkerView
+from fairway.desk import ClusterView, FlowView, MoveView, QueueView, ScheduleView, Standing, WorkerView
 from fairway.ids import show
 from fairway.masking import mask_stored, mask_work
 from fairway.noted_views import noted_view
@@ -32,6 +32,7 @@ from fairway.shapes import (
     EventShape,
     Failure,
     Figures,
+    Flow,
     Job,
     Leader,
     Node,
@@ -188,10 +189,19 @@ def queue_view(queue: QueueView) -> Queue:
 
 def whole_queue_view(queue: QueueView) -> QueueWithFlows:
     """Show a queue with its flows as well."""
-    flows = queue.flows
+    return {**queue_view(queue), "flows": [_flow_view(flow) for flow in queue.flows]}
+
+
+def _flow_view(flow: FlowView) -> Flow:
     return {
-        **queue_view(queue),
-        "flows": [{"flow": one.flow, **_figures(one.figures, one.slot_seconds)} for one in flows],
+        "flow": flow.flow,
+        "waiting": flow.waiting,
+        "running": flow.running,
+        "oldest_wait": flow.oldest_wait,
+        "limited_by": flow.limited_by,
+        "weight": flow.weight,
+        "share": flow.share,
+        **_figures(flow.figures, flow.slot_seconds),
     }
 
 

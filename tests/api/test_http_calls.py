@@ -354,9 +354,25 @@ async def test_a_queue_its_flows_and_its_tenant_have_numbers(api: Api, connect_w
         assert found["wait"]["p50"] <= found["wait"]["p99"] and found["run"]["p50"] > 0
         assert found["slot_seconds"] > 0
     assert [(flow["flow"], flow["ended"]) for flow in shown["flows"]] == [("ann", 1)]
+    assert shown["flows"][0]["rates"]["in"] > 0
+    assert (shown["flows"][0]["weight"], shown["flows"][0]["share"]) == (1.0, 1.0)
     numbers = (await api.client.get("/metrics")).text
     assert 'fairway_tenant_ended_total{tenant="acme"} 1' in numbers
     assert 'fairway_tenant_failed_total{tenant="acme"} 0' in numbers
+    assert 'fairway_tenant_error_share{tenant="acme"} 0.0' in numbers
+    assert 'fairway_tenant_limited{tenant="acme",by="limit"} 0' in numbers
+
+
+async def test_a_flow_that_is_held_back_is_shown_with_its_wait_and_what_limits_it(api: Api) -> None:
+    await api("PUT", "/v1/queues/acme", {"discipline": "sfq", "paused": True})
+    for flow in ("ann", "ann", "bob"):
+        await api.submit(queue="acme", flow=flow)
+    shown = (await api("GET", "/v1/queues/acme"))["flows"]
+    assert [(one["flow"], one["waiting"], one["running"]) for one in shown] == [("ann", 2, 0), ("bob", 1, 0)]
+    for one in shown:
+        assert one["limited_by"] == "paused of 'acme'"
+        assert one["oldest_wait"] >= 0
+        assert one["wait"] is None and one["share"] is None
 
 
 async def test_demand_is_what_waits_for_slots(api: Api, connect_worker: Connect) -> None:

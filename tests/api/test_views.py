@@ -275,7 +275,10 @@ def test_the_other_views_have_the_documented_shapes() -> None:
     figures = Figures(5, 4, 1.0, 0.5, 0.5, [0.1, 0.2, 0.3], [], 0.25)
     queue = QueueView("a", QueueSettings(limit=3), 1, 2, 3, 0.5, "a", figures, 7.5)
     conforms(queue_view(queue), Queue)
-    queue.flows = [FlowView("ann", figures, 1.5), FlowView(None, figures, 0.0)]
+    queue.flows = [
+        FlowView("ann", 2, 1, 0.5, "a", 3.0, 0.75, figures, 1.5),
+        FlowView(None, 0, 0, None, None, 1.0, None, figures, 0.0),
+    ]
     conforms(whole_queue_view(queue), QueueWithFlows)
     shape = ShapeDemand("python", "a.b", ("gpu",), 3, 1.5, None, 2, 4, 0.5)
     conforms(demand_view(Demand(4, 0.5, [shape])), DemandShape)

@@ -70,6 +70,41 @@ def test_what_a_setting_holds_back_is_no_demand(
     assert jobs(stage) == wanted
 
 
+def test_what_a_rate_lets_begin_is_what_tokens_there_are_and_come_while_one_runs() -> None:
+    def check(rate: str, burst: int, seconds: float, wanted: int) -> None:
+        """After one job of *seconds* there are *burst* - 1 tokens, and twenty jobs wait."""
+        stage = Stage()
+        stage.join("w", 99)
+        stage.step()
+        stage.set("q", rate=rate, burst=burst)
+        stage.micros += 7200 * 1_000_000
+        stage.submit(0)
+        stage.beat("w")
+        stage.step()
+        stage.core.world.queue_estimates.add("q", 20 * seconds, count=20)
+        stage.finish(0, seconds=seconds)
+        stage.submit(*range(1, 21))
+        assert jobs(stage).get((), 0) == wanted
+
+    check("1/h", burst=1, seconds=1.0, wanted=0)
+    check("1/h", burst=1, seconds=3500.0, wanted=0)
+    check("1/h", burst=1, seconds=3700.0, wanted=1)
+    check("1/h", burst=4, seconds=1.0, wanted=3)
+    check("2/s", burst=4, seconds=2.5, wanted=8)
+    check("99/s", burst=1, seconds=9.0, wanted=20)
+
+
+def test_what_comes_by_a_rate_takes_the_slots_of_what_ends_first() -> None:
+    stage = Stage()
+    stage.join("w", 99)
+    stage.set("q", rate="4/s", burst=1)
+    stage.submit(*range(9))
+    for _ in range(3):
+        stage.step(0.25)
+    assert len(stage.live) == 3
+    assert jobs(stage) == {(): 1}
+
+
 def test_a_full_queue_wants_nothing_more() -> None:
     stage = Stage()
     stage.join("w", 9)

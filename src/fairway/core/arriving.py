@@ -62,6 +62,7 @@ class Coming:
         self._came: dict[tuple[Queue, State, Shape], list[int]] = {}
         self._alike: tuple[Queue, State, Shape] | None = None
         self._jobs: list[int] = []  # those that are like the last
+        self._flows: dict[tuple[Queue, str | None], int] = {}  # how many came, where flows take turns
 
     def put(self, arrival: Arrival) -> None:
         """Let a job wait."""
@@ -75,6 +76,8 @@ class Coming:
             asks.make_known(world, arrival.queue, now)
         state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
         self._told_with(queue, state, arrival.shape).append(arrival.job)
+        if queue.own.name == "sfq":
+            self._count_flow(queue, arrival.flow, 1)
         surplus = queue.own.surplus(arrival)
         if surplus is not None:
             asks.give_up(world, surplus._replace(queue=queue.path), now)
@@ -86,12 +89,19 @@ class Coming:
             self._told_with(queue, State.QUEUED, group.shape).extend(group.jobs[:due])
         if due < len(group.jobs):
             self._told_with(queue, State.SCHEDULED, group.shape).extend(group.jobs[due:])
+        if queue.own.name == "sfq":
+            self._count_flow(queue, group.flow, len(group.jobs))
 
     def count(self) -> None:
         """Count them all, when all are there."""
         for (queue, _, _), jobs in self._came.items():
             self.world.numbers.arrived(queue, len(jobs), self.now.mono)
             self.world.counts.submitted += len(jobs)
+        for (queue, flow), count in self._flows.items():
+            self.world.numbers.flow_arrived(queue, flow, count)
+
+    def _count_flow(self, queue: Queue, flow: str | None, count: int) -> None:
+        self._flows[queue, flow] = self._flows.get((queue, flow), 0) + count
 
     def _told_with(self, queue: Queue, state: State, shape: Shape) -> list[int]:
         """Return the jobs that are told of together with one like this."""

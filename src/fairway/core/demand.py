@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import ceil
 
 from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.queue import Queue
+from fairway.core.rates import ENOUGH, Bucket
 from fairway.core.world import Worker, World
 
 Kind = tuple[str, str, tuple[str, ...], tuple[str, ...]]  # adapter, task, tags, workers it is kept from
@@ -76,12 +76,19 @@ def _room(world: World, queue: Queue, mono: float) -> int | None:
     """Return how many more attempts a queue's own settings allow; None: any number."""
     room = None if queue.settings.limit is None else max(queue.settings.limit - queue.in_use, 0)
     if queue.bucket is not None:
-        # So many run at once if they start at that rate and take as long as they do.
-        seconds = world.queue_estimates.find(queue.path) or 1.0
-        at_once = max(ceil(queue.bucket.rate * seconds) - queue.in_use, 0)
-        started = max(int(queue.bucket.level(mono)), at_once)
-        room = started if room is None else min(room, started)
+        begins = _begins(queue, queue.bucket, world.queue_estimates.find(queue.path) or 1.0, mono)
+        room = begins if room is None else min(room, begins)
     return room
+
+
+def _begins(queue: Queue, bucket: Bucket, seconds: float, mono: float) -> int:
+    """Return how many more run at once if they begin as tokens come and run for *seconds* each.
+
+    Each token that is there begins one now. Those that come while these run begin one each, too, but the
+    first of them in the slots of what runs already and ends meanwhile. A part of a token begins nothing.
+    """
+    coming = max(bucket.rate * seconds - queue.in_use, 0.0)
+    return max(int(bucket.level(mono) + coming + 1.0 - ENOUGH), 0)
 
 
 def _bounded(wanted: Wanted, room: int | None) -> Wanted:

@@ -209,7 +209,7 @@ class Node:
             counts = self.engine.counts
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
-            numbers |= tenant_numbers(world, moment().mono)
+            numbers |= tenant_numbers(world, moment())
         if self.schedules is not None:
             numbers |= self.schedules.numbers()
         if self.operations is not None:

@@ -22,6 +22,7 @@ from fairway.core.defaults import in_force, said
 from fairway.core.demand import Demand, demand
 from fairway.core.eta import eta
 from fairway.core.events import ANONYMOUS
+from fairway.core.flows import FlowNow, busiest
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of, with_pins
@@ -718,14 +719,31 @@ def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Ex
 
 
 def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:
-    now, book = moment(), world.numbers
-    shown = _show_queue(world, queue, book.of_branch(queue), now)
+    now = moment()
+    shown = _show_queue(world, queue, world.numbers.of_branch(queue), now)
     if flows:
-        shown.flows = [
-            FlowView(flow, book.figures(numbers, now.mono), round(numbers.slot_seconds, 3))
-            for flow, numbers in book.flows(queue, FLOWS_SHOWN)
-        ]
+        found = busiest(world, queue, FLOWS_SHOWN, now)
+        shown.flows = [_show_flow(world, flow, shown.limited_by, now) for flow in found]
     return shown
+
+
+def _show_flow(world: World, found: FlowNow, limited_by: str | None, now: Moment) -> FlowView:
+    return FlowView(
+        flow=found.flow,
+        waiting=found.waiting,
+        running=found.running,
+        oldest_wait=_seconds_since(found.oldest, now.wall),
+        limited_by=limited_by if found.waiting else None,
+        weight=found.weight,
+        share=None if found.share is None else round(found.share, 4),
+        figures=world.numbers.figures(found.numbers, now.mono),
+        slot_seconds=round(found.slot_seconds, 3),
+    )
+
+
+def _seconds_since(place: int | None, now: int) -> float | None:
+    """Return how long a job has waited that stands at this place, if it is due."""
+    return max(now - place, 0) / 1e6 if place is not None and place <= now else None
 
 
 def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) -> QueueView:
@@ -739,7 +757,7 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) ->
         waiting=due,
         scheduled=queue.waiting - due,
         running=queue.in_use,
-        oldest_wait=max(now - oldest, 0) / 1e6 if oldest is not None and oldest <= now else None,
+        oldest_wait=_seconds_since(oldest, now),
         limited_by=explaining.limited_by(queue, mono) if queue.waiting else None,
         figures=world.numbers.figures(numbers, mono),
         slot_seconds=round(queue.slot_seconds_until(mono), 3),

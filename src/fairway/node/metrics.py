@@ -1,43 +1,87 @@
 """Numbers of each tenant for /metrics: a bounded number of series, whatever queues people make.
 
 A tenant is a child of the root. The first hundred have series of their own, in the order in which they were
-made, so that none comes and goes with its load; all others are summed up as `_other`.
+made, so that none comes and goes with its load; all others are taken together as `_other`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
-from fairway.core.numbers import NO_ATTEMPTS, Attempts
+from fairway.core.explain import limited_by
+from fairway.core.model import Moment
+from fairway.core.numbers import PARTS, Numbers
 from fairway.core.queue import Queue
 from fairway.core.world import World
 
 MOST_TENANTS = 100
 OTHER = "_other"
+#: What may hold a tenant back: settings only, and no others, so that the series are bounded.
+LIMITS = ("limit", "moving", "paused", "rate")
 
 
-def tenant_numbers(world: World, mono: float) -> dict[str, float]:
+def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
     """Return counters and gauges by tenant, under their names and labels."""
-    found: defaultdict[str, float] = defaultdict(float)
     counted = world.numbers.of_tenants()
+    found: dict[str, float] = {}
+    for label, tenants in _labelled(world).items():
+        whole = Numbers(now.mono)
+        for tenant in tenants:
+            if tenant in counted:
+                whole.merge(counted[tenant])
+        found.update(_counts(label, tenants, whole, now))
+        found.update(_figures(world, label, whole, now))
+        found.update(_limited(label, tenants, now))
+    return found
+
+
+def _labelled(world: World) -> dict[str, list[Queue]]:
+    found: dict[str, list[Queue]] = {}
     for place, tenant in enumerate(sorted(world.tree.root.children.values(), key=_order)):
         own = place < MOST_TENANTS and tenant.path != OTHER
-        _add(found, tenant.path if own else OTHER, tenant, counted.get(tenant, NO_ATTEMPTS), mono)
-    return dict(found)
+        found.setdefault(tenant.path if own else OTHER, []).append(tenant)
+    return found
 
 
 def _order(queue: Queue) -> int:
     return queue.order
 
 
-def _add(found: defaultdict[str, float], label: str, tenant: Queue, counted: Attempts, mono: float) -> None:
+def _counts(label: str, tenants: Sequence[Queue], whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
     values = {
-        "tenant_waiting": tenant.waiting,
-        "tenant_running": tenant.in_use,
-        "tenant_begun_total": counted.begun,
-        "tenant_ended_total": counted.ended,
-        "tenant_failed_total": counted.failures,
-        "tenant_slot_seconds_total": tenant.slot_seconds_until(mono),
+        "tenant_waiting": sum(tenant.waiting for tenant in tenants),
+        "tenant_running": sum(tenant.in_use for tenant in tenants),
+        "tenant_begun_total": whole.begun,
+        "tenant_ended_total": whole.ended,
+        "tenant_failed_total": whole.failures,
+        "tenant_slot_seconds_total": sum(tenant.slot_seconds_until(now.mono) for tenant in tenants),
+        "tenant_oldest_wait_seconds": max(_oldest_wait(tenant, now.wall) for tenant in tenants),
     }
     for name, value in values.items():
-        found[f'{name}{{tenant="{label}"}}'] += value
+        yield f'{name}{{tenant="{label}"}}', value
+
+
+def _oldest_wait(tenant: Queue, now: int) -> float:
+    """Return for how many seconds the first of the due jobs has waited; 0 if there is none."""
+    if not tenant.waiting:
+        return 0.0
+    places = (queue.own.oldest() for queue in tenant.subtree() if len(queue.own))
+    return max(now - min((place for place in places if place is not None), default=now), 0) / 1e6
+
+
+def _figures(world: World, label: str, whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
+    """Yield what is known of waits, runs and errors: nothing until there was one."""
+    figures = world.numbers.figures(whole, now.mono)
+    for name, seconds in (("wait", figures.wait), ("run", figures.run)):
+        for part, value in zip(PARTS, seconds, strict=False):
+            yield f'tenant_{name}_seconds{{tenant="{label}",quantile="{part}"}}', value
+    if figures.errors is not None:
+        yield f'tenant_error_share{{tenant="{label}"}}', figures.errors
+
+
+def _limited(label: str, tenants: Sequence[Queue], now: Moment) -> Iterator[tuple[str, float]]:
+    """Yield 1 for what keeps a tenant with waiting jobs from beginning more, else 0; `_other`: how many."""
+    said = [limited_by(tenant, now.mono) or "" for tenant in tenants if tenant.waiting]
+    reasons = [one.partition(" ")[0] for one in said]
+    for reason in LIMITS:
+        yield f'tenant_limited{{tenant="{label}",by="{reason}"}}', reasons.count(reason)

@@ -507,6 +507,26 @@ class Sfq:
         self._longest = None
         return flows
 
+    # --- flows as people see them: core/flows.py ---------------------------------------------------------
+    def due_by_flow(self, now: int) -> dict[str | None, int]:
+        """Count the jobs that are due, flow by flow."""
+        counted: dict[str | None, int] = {}
+        for flow in self._flows.values():
+            for key, line in flow.rack.lines.items():
+                if due := line.count_until(now):
+                    counted[key.flow] = counted.get(key.flow, 0) + due
+        return counted
+
+    def oldest_in_flow(self, name: str | None) -> int | None:
+        """Return the least place of a job of this flow."""
+        flow = self._flows.get(self._name(name))
+        lines = flow.rack.lines.items() if flow is not None else ()
+        return min((line.first_place() for key, line in lines if key.flow == name), default=None)
+
+    def weight_of(self, name: str | None) -> float:
+        """Return what a flow's turn counts for."""
+        return self._weight(name)
+
 
 def _made_of(settings: QueueSettings) -> tuple[object, ...]:
     """Return what cannot change while jobs stand in their lines."""
