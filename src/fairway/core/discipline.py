@@ -106,7 +106,10 @@ class Discipline(Protocol):
         """Say whether this job already stands here at its place."""
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
-        """Count the due jobs that would be served before this one, of the shapes that fit if told so."""
+        """Count the due jobs that would be served before this one, of the shapes that fit if told so.
+
+        Exact to 1,000; many ask one after the other, with equal *fits*.
+        """
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         """Yield up to *most* due jobs, of the shapes that fit if told so, as they would begin."""

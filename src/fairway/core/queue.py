@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from fairway.core.disciplines import make_discipline
@@ -64,16 +65,18 @@ class Queue(Member):
         for child in self.children.values():
             yield from child.subtree()
 
-    def runs(self, shape: Shape) -> bool:
-        """Whether a worker that is there could run such a job of its own."""
-        return any(taker.fits(shape) for taker in self.takers)
+    @property
+    def runs(self) -> Runs:
+        """Whether a worker that is there could run a job of its own of some shape."""
+        return Runs(self.takers)
 
     def ahead_of(self, job: Arrival, now: int) -> int:
         """Count the due jobs of its own that begin before this one: what nobody can run is passed over.
 
         A job that nobody can run itself stands as it came, among all: who could run it may run those, too.
         """
-        return self.own.ahead(job, now, self.runs if self.runs(job.shape) else None)
+        runs = self.runs
+        return self.own.ahead(job, now, runs if runs(job.shape) else None)
 
     @property
     def full(self) -> bool:
@@ -155,3 +158,13 @@ def room_in(queue: Queue, most: int) -> int:
         if above.bucket is not None:
             return 1
     return max(most, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Whether one of some kinds of workers fits a shape. Equal for equal kinds, so answers can be kept."""
+
+    takers: frozenset[Taker]
+
+    def __call__(self, shape: Shape) -> bool:
+        return any(taker.fits(shape) for taker in self.takers)

@@ -21,6 +21,7 @@ from fairway.core.model import Arrival, Shape
 FEW = 8  # lines that are looked at one by one
 COUNTED = 64  # lines in which it is counted how many jobs come before one
 FORESEEN = 1001  # jobs whose position is told where there are more
+MOST_TOLD = 8  # askers for whom that is kept
 NOWHERE = (1, 0, 0)  # behind everything
 
 #: What ranks a job, its place, its id and its shape.
@@ -65,7 +66,7 @@ class Rack:
         self._seen = 0
         self._fronts: Fronts[Key] | None = None  # of many lines: who is next for whom
         self._ends: dict[bool, Fronts[Key]] | None = None  # and who came first, and last
-        self._told: dict[frozenset[Shape], dict[int, int]] | None = None
+        self._told: dict[Fits | None, dict[int, int]] | None = None
 
     # --- jobs come and go ----------------------------------------------------------------------------
     def put(self, key: Key, place: int, job: int, tag: int = 0) -> None:
@@ -193,12 +194,12 @@ class Rack:
 
     def _positions(self, fits: Fits | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, since many ask at once."""
-        told = self._told = self._told if self._told is not None else {}
-        shapes = frozenset(shape for shape in self.ready if fits is None or fits(shape))
-        if shapes not in told:
-            first = islice(self.order(shapes.__contains__), FORESEEN)
-            told[shapes] = {job: number for number, (*_, job, _) in enumerate(first)}
-        return told[shapes]
+        if self._told is None or len(self._told) > MOST_TOLD:
+            self._told = {}
+        if fits not in self._told:
+            first = islice(self.order(fits), FORESEEN)
+            self._told[fits] = {job: number for number, (*_, job, _) in enumerate(first)}
+        return self._told[fits]
 
     def due_count(self, now: int) -> int:
         """Count the due jobs."""

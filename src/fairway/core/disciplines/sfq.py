@@ -28,13 +28,12 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, arrival_of, key_of
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
-from fairway.core.disciplines.rack import Key
+from fairway.core.disciplines.rack import FORESEEN, MOST_TOLD, Key
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
 NOTHING = 1e-9  # of a credit
-FORESEEN = 1001  # jobs whose position is told
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
 
 #: Jobs, their places and their flows.
@@ -76,7 +75,7 @@ class Sfq:
         self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
-        self._told: tuple[int, dict[frozenset[Shape], dict[int, int]]] = (-1, {})
+        self._told: tuple[int, dict[Fits | None, dict[int, int]]] = (-1, {})
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -287,15 +286,13 @@ class Sfq:
     def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, since many ask at once."""
         self._pass_time(now)
-        key = frozenset(shape for shape in self._active if fits is None or fits(shape))
         version, told = self._told
-        if version != self._version:
+        if version != self._version or len(told) > MOST_TOLD:
             told = {}
             self._told = (self._version, told)
-        if key not in told:
-            foreseen = self._foreseen(now, FORESEEN, key.__contains__)
-            told[key] = {job: number for number, job in enumerate(foreseen)}
-        return told[key]
+        if fits not in told:
+            told[fits] = {job: number for number, job in enumerate(self._foreseen(now, FORESEEN, fits))}
+        return told[fits]
 
     def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
         """Count the due jobs of a job's own flow that come before it, exact to 1,000."""
