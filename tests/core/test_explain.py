@@ -333,3 +333,21 @@ def test_a_limit_of_nothing_is_held_by_nobody() -> None:
 )
 def test_durations_are_written_for_people(seconds: float, text: str) -> None:
     assert show_seconds(seconds) == text
+
+
+@pytest.mark.parametrize("discipline", ["priority", "sfq", "deadline"])
+def test_positions_among_very_many_lines_are_those_of_the_order(discipline: str) -> None:
+    """As many lines as jobs: there it is not counted for each job, but told by one look at all of them."""
+    stage = Stage()
+    stage.join("w", 1)
+    stage.set("q", discipline=discipline)
+    for job in range(1, 301):
+        stage.submit(job, priority=job)
+    stage.submit(400, shape=GPU, priority=500)
+    stage.step()
+    world, now = stage.core.world, stage.now
+    order = [job for job in foresee(world.tree, world.tree.queues["q"], 1000, now) if job != 400]
+    assert len(order) == 299
+    assert [position(world, stage.arrivals[job], now.wall) for job in order] == list(range(299))
+    said = [explain(world, stage.arrivals[job], now.wall) for job in order[:3]]
+    assert [why.reason for why in said if why is not None] == ["busy", "behind", "behind"]

@@ -16,7 +16,7 @@ from fairway.core.missing import what_is_missing
 from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.naming import show
 from fairway.core.placement import Kept
-from fairway.core.queue import Queue
+from fairway.core.queue import Queue, Runs
 from fairway.core.world import Worker, World
 
 MOST_AHEAD = 1000  # up to which what stands ahead is counted
@@ -159,7 +159,7 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     able = [worker for worker in _fitting(world, job) if not worker.draining]
     free = sum(_room(worker, job.shape) for worker in able if worker.takes_more)
     # What no worker here can run is passed over, and stands in nobody's way.
-    ahead = queue.own.ahead(job, now, lambda shape: any(worker.kind.fits(shape) for worker in able))
+    ahead = queue.own.ahead(job, now, Runs(frozenset(worker.kind.whole for worker in able)))
     if ahead and ahead >= free:
         return _behind(queue, job, min(ahead, MOST_AHEAD), now)
     if not free and job.shape.worker:
