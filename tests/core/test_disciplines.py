@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.discipline import Discipline
@@ -169,7 +169,7 @@ def test_a_job_put_in_front_is_next(name: str) -> None:
 
 
 @given(drawn=arrivals)
-@settings(deadline=None)
+@drawn(100)
 def test_priority_is_a_list_sorted_by_priority_then_place(drawn: list[Any]) -> None:
     discipline, jobs = filled("priority", drawn)
     expected = sorted(jobs, key=lambda job: (-jobs[job].priority, jobs[job].place))
@@ -177,7 +177,7 @@ def test_priority_is_a_list_sorted_by_priority_then_place(drawn: list[Any]) -> N
 
 
 @given(drawn=arrivals)
-@settings(deadline=None)
+@drawn(100)
 def test_fifo_is_a_list_sorted_by_place(drawn: list[Any]) -> None:
     discipline, jobs = filled("fifo", drawn)
     assert serve(discipline, 10**6) == sorted(jobs, key=lambda job: jobs[job].place)

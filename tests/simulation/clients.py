@@ -83,6 +83,23 @@ class Clients:
         self.pending.add(key)
         self._try(key, wishes)
 
+    def flood(self) -> None:
+        """Ask for much of one kind at once, some of it in a queue that is assured slots."""
+        leader, assured = self.simulation.reachable_leader(), self.world.random.choice(("beta", "acme"))
+        if leader is not None:
+            wanted = {"assured": self.world.random.randint(1, 3), "limit": None, "rate": None, "burst": None}
+            leader.put(happened.QueueAsked(lambda reply: None, assured, wanted, False))
+        for queue in (*["ab"] * 6, *[assured] * 4):
+            wish = replace(
+                self._wish(0), queue=queue, task="slow", tags=(), once=False, delay=0.0, unique=None,
+                concurrency=None, fate=("ok",), patience=None, after=(), after_own=0,
+                replace=False, worker="",
+            )  # fmt: skip
+            self.simulation.wishes[wish.token] = wish
+            key = f"k{self._wishes}"
+            self.pending.add(key)
+            self._try(key, [wish])
+
     def _wish(self, before: int) -> Wish:
         random, world = self.world.random, self.world
         self._wishes += 1
@@ -337,6 +354,7 @@ class Clients:
         if leader is not None:
             queues = random.choice((None, ("**",), ("acme/*", "acme"), ("beta", "ab")))
             name = random.choice(self.simulation.workers).name
+            self.simulation.witness.bound.add(name)
             leader.put(
                 happened.WorkerAsked(lambda reply: None, name, queues, random.choice((None, True, False)))
             )

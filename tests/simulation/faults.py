@@ -27,6 +27,7 @@ class Faults:
             "wall_jump": self._wall_jump,
             "meddling": simulation.clients.meddle,
             "relocating": simulation.clients.relocate,
+            "flooding": simulation.clients.flood,
         }
         for kind, inject in kinds.items():
             self._again(kind, inject)

@@ -34,6 +34,8 @@ KINDS: dict[str, tuple[float, float]] = {
 REPLACING = 0.5
 #: How often a second somebody sends a job elsewhere in a world in which people do; so many jobs are pinned.
 RELOCATING = 0.4
+#: How often a second much comes at once, some of it for a queue that is assured slots, where that happens.
+FLOODING = 0.1
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,14 @@ class Mix:
 
 
 def mix_of(seed: int) -> Mix:
-    """Return a seed's world. In a third jobs replace each other, in a third they are sent elsewhere."""
+    """Return a seed's world. In a third jobs replace each other, in a third they are sent elsewhere.
+
+    In half of the others there are floods.
+    """
     mix = draw_mix(Random(seed))
     more = {1: (("replacing", REPLACING),), 2: (("relocating", RELOCATING),)}
-    return replace(mix, rates=(*mix.rates, *more.get(seed % 3, ())))
+    floods = (("flooding", FLOODING),) if seed % 6 == 3 else ()
+    return replace(mix, rates=(*mix.rates, *more.get(seed % 3, ()), *floods))
 
 
 def draw_mix(random: Random) -> Mix:

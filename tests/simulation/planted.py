@@ -17,6 +17,7 @@ from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.model import Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
 from fairway.core.queue import Queue
+from fairway.core.rates import Bucket
 from fairway.core.retries import Judgement
 from fairway.core.scheduler import Core
 from fairway.core.tree import Tree
@@ -407,6 +408,22 @@ def recall_costs_a_try() -> Any:
     return patched((endings, "judge", judge))
 
 
+def bucket_is_always_full() -> Any:
+    """A start takes a token, but the bucket does not get emptier."""
+    return patched((Bucket, "take", lambda bucket, count, mono: None))
+
+
+def assured_is_forgotten() -> Any:
+    """What a queue is assured is stored, and never looked at."""
+    real = Tree.set
+
+    def forget(self: Tree, queue: Queue, settings: Any, now: int) -> None:
+        real(self, queue, replace(settings, assured=None), now)
+        queue.settings = settings
+
+    return patched((Tree, "set", forget))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -440,5 +457,7 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "recall forgets where to": (recall_forgets_where_to, ("invariant 23",)),
     "recall is not written": (recall_is_not_written, ("invariant 19",)),
     "recall costs a try": (recall_costs_a_try, ("invariant 10",)),
+    "bucket is always full": (bucket_is_always_full, ("guard of rate",)),
+    "assured is forgotten": (assured_is_forgotten, ("guard of assured",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),
 }

@@ -21,6 +21,7 @@ from fairway.stores.memory import MemoryStore
 from fairway.wire.messages import Held
 
 from .leases import Leases
+from .promises import Promises
 
 if TYPE_CHECKING:
     from .engine import Leader
@@ -58,6 +59,8 @@ class Witness:
     def __init__(self, world: World, store: MemoryStore, lease: float, beat: float) -> None:
         self.world, self.store = world, store
         self.leases = Leases(lease, beat)
+        self.promises = Promises(lambda: store.tables.queues)
+        self.bound: set[str] = set()  # workers that people may have bound to some queues
         self.rows: dict[int, Row] = {}
         self.open = 0  # jobs that have not ended
         self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
@@ -163,6 +166,7 @@ class Witness:
         before = self._look(self._touched(plan, submissions))
         self._check_ends(leader.term, plan, before, now.mono)
         self._check_begins(leader.term, plan, receipt, now)
+        self._check_promises(plan, receipt, now)
         for drop in plan.batch.drops:
             self._check_doomed(drop)
         self._check_events(plan, receipt)
@@ -328,6 +332,31 @@ class Witness:
             limit = settings.get("limit")
             fine = limit is None or self.running[path] <= limit
             self.require(fine, 3, f"{self.running[path]} live attempts in '{path}', limit {limit}")
+
+    # --- what queues are promised ---------------------------------------------------------------------------
+    def _check_promises(self, plan: Plan, receipt: Receipt, now: Moment) -> None:
+        """No queue starts more than its rate allows, and no borrower has a slot that another is owed."""
+        self.promises.changed(one.path for one in plan.batch.queues)
+        owed: dict[tuple[object, ...], list[str]] = {}
+        for line, jobs in self.lines.items() if receipt.begun else ():
+            queue, alike = str(line[0]), (line[2:6], line[8])
+            waits = any(self._waits(job, place, receipt, now) for job, place in jobs.items())
+            if waits and self.promises.is_owed(queue, self.running):
+                owed.setdefault(alike, []).append(queue)
+        for one in receipt.begun:
+            row, worker = self.rows[one.job], self.store.tables.jobs[one.job].worker
+            for path in above(row.queue)[:-1]:
+                self.require(
+                    self.promises.start(path, now.mono), "rate", f"{one.job} is one too many in '{path}'"
+                )
+            for queue in owed.get((row.line[2:6], row.line[8]), ()):
+                borrows = worker not in self.bound and self.promises.borrows(row.queue, queue)
+                self.require(not borrows, "assured", f"{one.job} of '{row.queue}' begins, '{queue}' is owed")
+
+    def _waits(self, job: int, place: int, receipt: Receipt, now: Moment) -> bool:
+        """Say whether a job waited, and could begin, when the plan was made."""
+        known = job not in self.untaken and all(job != one.id for one in receipt.revived)
+        return known and place <= now.wall
 
     def _check_deadlines(self, now: Moment) -> None:
         """What the leader knew when it planned has begun in time, or ended with this very commit."""
