@@ -10,7 +10,6 @@ import random
 from collections import Counter
 from heapq import heappop, heappush
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,7 +144,6 @@ def test_who_has_had_more_does_not_start_anew_by_leaving(more: int, weight: floa
     assert abs(waited - more / weight) <= 2
 
 
-@pytest.mark.xfail(strict=True, reason="the clock of virtual time does not go back with a charge")
 @given(
     slots=st.integers(2, 6), flows=st.integers(1, 4), begins=st.integers(4, 40),
     estimate=st.sampled_from([1.0, 10.0, 3600.0]), known=st.booleans(),
