@@ -88,7 +88,15 @@ def test_queues_are_listed_as_a_tree(node: StandIn) -> None:
 
 
 def test_a_queue_is_shown_with_its_numbers_and_flows(node: StandIn) -> None:
-    flow = {**QUEUE, "flow": "ann", "begun": 7, "slot_seconds": 3.5}
+    flow = {
+        **QUEUE,
+        "flow": "ann",
+        "waiting": 7,
+        "running": 2,
+        "share": 0.25,
+        "weight": 3.0,
+        "slot_seconds": 3.5,
+    }
     node.answer("GET /v1/queues/acme", {**QUEUE, "flows": [flow, {**flow, "flow": None}]})
     node.answer("GET /v1/queues/acme/-/next", {"jobs": [job()]})
     said = node.run("queues", "show", "acme").stdout
@@ -99,7 +107,9 @@ def test_a_queue_is_shown_with_its_numbers_and_flows(node: StandIn) -> None:
         "errors        12.5%",
         "slot-seconds  99.0 in 40 attempts",
         "next  1",
-        "ann         7      1.5",
+        "flow    waiting  running  oldest wait  in/s  out/s",
+        "ann           7        2",
+        "25.0%",
         "(none)",
     ):
         assert words in said

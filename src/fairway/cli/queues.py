@@ -145,18 +145,26 @@ def show(queue: str) -> None:
         say(clean(f"next {number:>2}      {job['id']}  {what(job)}"))
     if found.get("flows"):
         say()
-        headings = ("flow", "begun", "begun/s", "wait p90", "run p50", "errors", "slot-seconds")
+        headings = (
+            "flow", "waiting", "running", "oldest wait", "in/s", "out/s", "wait p90", "run p50", "errors",
+            "share", "weight", "slot-seconds",
+        )  # fmt: skip
         show_table(headings, map(_flow_row, found["flows"]), gives_way=["flow"])
 
 
 def _flow_row(flow: dict[str, Any]) -> tuple[object, ...]:
     return (
         "(none)" if flow.get("flow") is None else flow["flow"],
-        flow.get("begun"),
-        _rate((flow.get("rates") or {}).get("begun")),
+        flow.get("waiting"),
+        flow.get("running"),
+        show_seconds(flow.get("oldest_wait")),
+        _rate((flow.get("rates") or {}).get("in")),
+        _rate((flow.get("rates") or {}).get("out")),
         show_seconds((flow.get("wait") or {}).get("p90")),
         show_seconds((flow.get("run") or {}).get("p50")),
         _share(flow.get("errors")),
+        _share(flow.get("share")),
+        flow.get("weight"),
         flow.get("slot_seconds"),
     )
 
