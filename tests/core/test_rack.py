@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.core.disciplines import DISCIPLINES
+from fairway.core.disciplines import DISCIPLINES, fronts
 from fairway.core.disciplines.fronts import Fronts, Standing
 from fairway.core.disciplines.rack import Key, Rack
 from fairway.core.model import Arrival, QueueSettings, Shape
@@ -48,9 +48,9 @@ def check(rack: Rack, plain: Plain, now: int) -> None:
         found = rack.first(fits, now)
         assert (found and found[2]) == (order[0] if order else None)
         rack.pass_time(now)
-        assert [job for *_, job, _ in rack.order(fits)] == order
+        assert [job for *_, job, _ in rack.order(now, fits)] == order
         for number, job in enumerate(order[:3]):
-            assert rack.ahead(plain.jobs[job][0], plain.jobs[job][1], job, fits) == number
+            assert rack.ahead(*plain.jobs[job], job, now, fits) == number
     due = {key.shape for key, place in plain.jobs.values() if place <= now}
     assert set(rack.ready) == due
     fronts: dict[Key, int] = {}
@@ -135,3 +135,73 @@ def test_a_thousand_tags_that_no_worker_has_cost_the_others_nothing(discipline: 
         tree.release(queue, 1, 1)
         first = tree.choose(kind, now)
     assert kind.asked < count // 2 * 20 + 4 * count
+
+
+def test_what_becomes_due_behind_a_front_that_is_due_is_told_of() -> None:
+    """Positions and what is next are those of now, also where nothing but time has passed."""
+    for name, make in DISCIPLINES.items():
+        discipline = make(QueueSettings())
+        jobs = [
+            Arrival(number, "q", None, 0, SHAPES[0], place) for number, place in enumerate((1, 102, 103, 104))
+        ]
+        jobs += [
+            Arrival(number, "q", None, 0, Shape("command", tags=(f"x{number}",)), 2)
+            for number in range(10, 90)
+        ]
+        for job in jobs:
+            discipline.put(job)
+        assert len(list(discipline.order(50, 1000))) == 81, name
+        assert discipline.ahead(jobs[0], 50) == 0, name
+        later = 50 + 2_000_000
+        assert len(list(discipline.order(later, 1000))) == 84, name
+        assert discipline.ahead(jobs[3], later) == 83, name
+
+
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+def test_a_clock_that_was_set_back_is_noticed_with_one_line_too(discipline: str) -> None:
+    tree, kind = Tree(), Kind()
+    tree.welcome(kind)
+    tree.set(tree.grow("q"), QueueSettings(discipline=discipline), 0)
+    here = Shape("command", tags=("here",))
+    tree.put(Arrival(1, "q", None, 0, here, 5), 6)
+    tree.put(Arrival(2, "q", None, 0, here, 11), 11)
+    queue, offer = _chosen(tree, kind, 12)
+    tree.take(queue, offer, 1, 1, 12)
+    tree.pass_time(8)
+    assert tree.choose(kind, 8) is None
+    tree.pass_time(13)
+    assert _chosen(tree, kind, 13)[1].job == 2
+
+
+def _chosen(tree: Tree, kind: Kind, now: int) -> tuple[Any, Any]:
+    found = tree.choose(kind, now)
+    assert found is not None
+    return found
+
+
+def test_a_newcomer_is_level_with_those_that_want_the_same_workers() -> None:
+    """By seconds; whoever asked last, and whatever flows for other workers have had."""
+    cpu, gpu = Shape("command", tags=("cpu",)), Shape("command", tags=("gpu",))
+    sfq = DISCIPLINES["sfq"](QueueSettings(discipline="sfq", charge="seconds"))
+    for number in range(100):
+        sfq.put(Arrival(number, "q", "a", 0, cpu, 1))
+        sfq.put(Arrival(1000 + number, "q", "g", 0, gpu, 1))
+    for shape, seconds in ((cpu, 2.0), (gpu, 100.0)):
+        for _ in range(10):
+            offer = sfq.offer(shape.is_like, 9)
+            assert offer is not None
+            sfq.take(offer, 1, 9)
+            sfq.charge(offer.flow, seconds)
+    sfq.put(Arrival(5000, "q", "h", 0, cpu, 5))
+    offer = sfq.offer(cpu.is_like, 9)
+    assert offer is not None and offer.flow == "h"
+
+
+def test_what_all_askers_have_noted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fronts, "MOST_NOTES", 100)
+    standing = {number: (0, number, 0) for number in range(20)}
+    index: Fronts[int] = Fronts(lambda: standing, standing.get, lambda one, fits: True)
+    shapes = [Shape("command", tags=(f"t{number}",)) for number in range(50)]
+    assert [index.best(shape.is_like) for shape in shapes] == [0] * 50
+    assert len(index.askers()) <= 6
+    assert index.best(shapes[0].is_like) == 0

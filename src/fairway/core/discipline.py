@@ -64,7 +64,7 @@ class Discipline(Protocol):
         """Take a job out without serving it; False if it is not here (at that place)."""
 
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
-        """Name the next due job among the shapes that fit, or None; changes nothing.
+        """Name the next due job among the shapes that fit, or None; who asks twice gets the same answer.
 
         Kinds of workers ask again and again, each with a *fits* equal to its last one: what that said of
         a shape may be remembered.

@@ -16,6 +16,8 @@ from fairway.core.model import Shape, WorkerSpec
 
 #: What is said of a worker that could run a job, but which the job is kept from.
 NOT_ON = "not on "
+#: Shapes of which it is remembered whether they fit a kind of worker.
+MOST_REMEMBERED = 100_000
 
 
 class View:
@@ -31,6 +33,8 @@ class View:
         """Say whether such a job can run here."""
         known = self._fits.get(shape)
         if known is None:
+            if len(self._fits) >= MOST_REMEMBERED:
+                self._fits.clear()
             allowed = self._only is None or (shape.adapter, shape.task) in self._only
             known = self._fits[shape] = allowed and why_not(self._spec, shape) is None
         return known

@@ -64,6 +64,10 @@ class Shape:
     names: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())  # all of these
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
+    def is_like(self, other: Shape) -> bool:
+        """Say whether the other is equal; mostly it is the same object."""
+        return self is other or self == other
+
     def __post_init__(self) -> None:
         # Shapes are keys of every line: hashing four fields at each look-up cost 0.4 µs a job.
         parts = (self.adapter, self.task, self.tags, self.once, self.worker, self.away)

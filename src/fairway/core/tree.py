@@ -222,7 +222,7 @@ class Tree:
             self.deadlines.remove(arrival.job)
         if arrival.shape.names:
             self._name(arrival.shape, -1)
-        self._rest(queue, now)
+        self._less(queue, arrival.shape, now)
         return True
 
     def give_up(self, arrivals: Iterable[Arrival], now: int) -> None:
@@ -281,7 +281,7 @@ class Tree:
             self._charge(above, count * size)
             above = above.parent
         if not served.more:
-            self._rest(queue, now, refresh=False)
+            self._less(queue, offer.shape, now, refresh=False)
         self._refresh(queue)
         return served
 
@@ -407,14 +407,24 @@ class Tree:
             queue.takers |= new
             self._refresh(queue)
 
-    def _rest(self, queue: Queue, now: int, refresh: bool = True) -> None:
+    def _less(self, queue: Queue, shape: Shape, now: int, refresh: bool = True) -> None:
+        """A job of this shape has gone: who could begin something of the queue's own may not be able to."""
+        self._look(queue, now)
+        if shape not in queue.shapes:
+            could = [taker for taker in queue.takers if taker.fits(shape)]
+            gone = [taker for taker in could if not self._can_begin(queue, taker)]
+            if gone:
+                queue.takers = queue.takers.difference(gone)
+                if refresh:
+                    self._refresh(queue)
+
+    def _rest(self, queue: Queue, now: int) -> None:
         """Look again which of a queue's own jobs are due, and which kinds of workers could begin one."""
         self._look(queue, now)
         takers = frozenset(taker for taker in self.takers if self._can_begin(queue, taker))
         if takers != queue.takers:
             queue.takers = takers
-            if refresh:
-                self._refresh(queue)
+            self._refresh(queue)
 
     def _look(self, queue: Queue, now: int) -> None:
         """See which shapes of a queue's own jobs are due; arm its timer for what is not."""

@@ -122,12 +122,14 @@ class Deadline:
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         self._pass_time(now)
         deadline = deadline_of(self._jobs.get(arrival.job, arrival))
-        before = self._due.ahead(key_of(arrival), NEVER if deadline is None else deadline, arrival.job, fits)
+        before = self._due.ahead(
+            key_of(arrival), NEVER if deadline is None else deadline, arrival.job, NEVER, fits
+        )
         return before if deadline is not None else before + self._rest.ahead(arrival, now, fits)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         self._pass_time(now)
-        first = (job for *_, job, _ in self._due.order(fits))
+        first = (job for *_, job, _ in self._due.order(NEVER, fits))
         return islice(chain(first, self._rest.order(now, most, fits)), most)
 
     def oldest(self) -> int | None:

@@ -6,27 +6,15 @@ from fairway.core.disciplines.rack import Hears, Key, Rack
 from fairway.core.model import Arrival
 
 
-class Flow:
+class Flow(Rack):
     """Jobs that share one turn, higher priority first, then by place. Owned by one discipline."""
 
-    __slots__ = (
-        "armed",
-        "begun",
-        "cost",
-        "credit",
-        "is_in",
-        "order",
-        "rack",
-        "served",
-        "turn",
-        "used",
-        "weight",
-    )
+    __slots__ = ("armed", "begun", "cost", "credit", "is_in", "number", "served", "turn", "used", "weight")
 
-    def __init__(self, order: int, weight: float, hears: Hears) -> None:
-        self.order = order
+    def __init__(self, number: int, weight: float, hears: Hears) -> None:
+        super().__init__(True, hears)
+        self.number = number  # in the order in which they came
         self.weight = weight
-        self.rack = Rack(True, hears)
         self.is_in = False  # the ring: something of it is due
         self.armed: int | None = None  # when it is to be looked at because something becomes due
         self.turn = 0  # its place in the ring
@@ -36,17 +24,11 @@ class Flow:
         self.begun = 0  # jobs, and the seconds charged for them
         self.cost = 0.0
 
-    @property
-    def count(self) -> int:
-        """How many jobs wait here."""
-        return self.rack.count
-
     def is_still_due(self, now: int) -> bool:
         """Whether all is as before after jobs were taken: this is the only line, and its next job is due."""
-        lines = self.rack.lines
-        if len(lines) != 1 or len(self.rack.ready) != 1:
+        if len(self.lines) != 1 or len(self.ready) != 1:
             return False
-        [line] = lines.values()
+        [line] = self.lines.values()
         return line.first_place() <= now
 
 

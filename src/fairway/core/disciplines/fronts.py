@@ -19,8 +19,8 @@ Fits = Callable[[Shape], bool]
 #: What decides, the least first; no two are equal. None: nothing of it is due.
 Standing = tuple[float, int, int]
 
-#: Kinds of workers that are remembered.
-MOST_ASKERS = 1_000
+#: What all askers together may have noted: some 100 bytes each.
+MOST_NOTES = 1_000_000
 
 One = TypeVar("One")
 
@@ -49,15 +49,14 @@ class Fronts(Generic[One]):
             if len(log) > 64 and len(log) > 2 * len(self._everybody()):
                 self._renew()
 
-    def best(self, fits: Fits) -> One | None:
-        """Return who is first among those that suit, or None."""
+    def best(self, fits: Fits, some: Collection[One] | None = None) -> One | None:
+        """Return who is first among those that suit, or None; *some* are all of those, if they are known."""
         asker = self._askers.get(fits)
         if asker is None:
-            if len(self._askers) >= MOST_ASKERS:
-                self.forget()
+            self._make_room()
             asker = self._askers[fits] = _Asker(-1)
         if asker.seen != self._start + len(self._log):
-            self._catch_up(asker, fits)
+            self._catch_up(asker, fits, some)
         heap = asker.heap
         while heap:
             noted, _, one = heap[0]
@@ -66,17 +65,26 @@ class Fronts(Generic[One]):
             heappop(heap)
         return None
 
+    def askers(self) -> Collection[Fits]:
+        """Return who has asked lately."""
+        return self._askers.keys()
+
     def forget(self) -> None:
         """All is different: who asks next starts anew."""
         self._askers.clear()
         self._log.clear()
 
-    def _catch_up(self, asker: _Asker[One], fits: Fits) -> None:
+    def _catch_up(self, asker: _Asker[One], fits: Fits, some: Collection[One] | None) -> None:
         log, heap, start = self._log, asker.heap, self._start
         seen, asker.seen = asker.seen, start + len(log)
-        if seen < start or len(heap) > 4 * len(self._everybody()) + 64:
+        everybody = self._everybody() if some is None else some
+        if (
+            seen < start
+            or len(heap) > 4 * len(everybody) + 64
+            or len(log) - (seen - start) > 4 * len(everybody)
+        ):
             heap.clear()
-            for number, one in enumerate(self._everybody()):
+            for number, one in enumerate(everybody):
                 standing = self._standing(one)
                 if standing is not None and self._suits(one, fits):
                     heap.append((standing, number, one))
@@ -87,6 +95,13 @@ class Fronts(Generic[One]):
             standing = self._standing(one)
             if standing is not None and self._suits(one, fits):
                 heappush(heap, (standing, start + number, one))
+
+    def _make_room(self) -> None:
+        """Forget those who asked longest ago, if all together have noted too much."""
+        while self._askers and sum(len(one.heap) + 1 for one in self._askers.values()) > MOST_NOTES:
+            last = sorted(self._askers, key=lambda fits: self._askers[fits].seen)
+            for fits in last[: len(last) // 2 + 1]:
+                del self._askers[fits]
 
     def _renew(self) -> None:
         """Begin the log anew. Who has not read it to its end starts anew, who has not read in it is gone."""

@@ -131,12 +131,10 @@ class Ordered:
         return self._rack.holds(key_of(arrival), arrival.place, arrival.job)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
-        self._rack.pass_time(now)
-        return self._rack.ahead(key_of(arrival), arrival.place, arrival.job, fits)
+        return self._rack.ahead(key_of(arrival), arrival.place, arrival.job, now, fits)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
-        self._rack.pass_time(now)
-        return (job for *_, job, _ in islice(self._rack.order(fits), most))
+        return (job for *_, job, _ in islice(self._rack.order(now, fits), most))
 
     def oldest(self) -> int | None:
         return self._rack.oldest()

@@ -22,12 +22,13 @@ FEW = 8  # lines that are looked at one by one
 COUNTED = 64  # lines in which it is counted how many jobs come before one
 FORESEEN = 1001  # jobs whose position is told where there are more
 MOST_TOLD = 8  # askers for whom that is kept
+TOLD_MICROS = 1_000_000  # and how long: meanwhile other jobs become due
 NOWHERE = (1, 0, 0)  # behind everything
 
 #: What ranks a job, its place, its id and its shape.
 Served = tuple[int, int, int, Shape]
-#: Hears of a shape of which the first line has become due (1), or the last is so no more (-1).
-Hears = Callable[[Shape, int], None]
+#: Hears of a rack that the first line of a shape has become due (1), or the last is so no more (-1).
+Hears = Callable[["Rack", Shape, int], None]
 
 
 class Key(NamedTuple):
@@ -49,6 +50,7 @@ class Rack:
         "_later",
         "_seen",
         "_told",
+        "_told_at",
         "by_priority",
         "count",
         "lines",
@@ -67,6 +69,7 @@ class Rack:
         self._fronts: Fronts[Key] | None = None  # of many lines: who is next for whom
         self._ends: dict[bool, Fronts[Key]] | None = None  # and who came first, and last
         self._told: dict[Fits | None, dict[int, int]] | None = None
+        self._told_at = 0
 
     # --- jobs come and go ----------------------------------------------------------------------------
     def put(self, key: Key, place: int, job: int, tag: int = 0) -> None:
@@ -113,6 +116,8 @@ class Rack:
 
     def pop(self, key: Key, most: int, now: int) -> tuple[list[int], list[int], list[int]]:
         """Take the first jobs of a line; more than one only if no other line could come between."""
+        if now > self._seen:
+            self.pass_time(now)
         line = self.lines[key]
         taken = line.pop(most if len(self.lines) == 1 else 1, now)
         self.count -= len(taken[0])
@@ -134,6 +139,10 @@ class Rack:
         self.pass_time(now)
         found = self._first_of_few(fits) if len(lines) <= FEW else self._first_of_many(fits)
         return None if found is None else (found, *lines[found].first())
+
+    def suits(self, fits: Fits) -> bool:
+        """Say whether something that fits was due at last sight. No time passes by that."""
+        return self.first(fits, self._seen) is not None
 
     def _first_of_few(self, fits: Fits) -> Key | None:
         self._fronts = None
@@ -159,8 +168,9 @@ class Rack:
         place, job = line.first()
         return (-key.priority if self.by_priority else 0, place, job)
 
-    def order(self, fits: Fits | None = None) -> Iterator[Served]:
+    def order(self, now: int, fits: Fits | None = None) -> Iterator[Served]:
         """Return the due jobs, of the shapes that fit if told so, in the order of service."""
+        self.pass_time(now)
         lines = [
             (key, line)
             for key, line in self.lines.items()
@@ -175,8 +185,9 @@ class Rack:
                 return
             yield rank, place, job, key.shape
 
-    def ahead(self, key: Key, place: int, job: int, fits: Fits | None = None) -> int:
+    def ahead(self, key: Key, place: int, job: int, now: int, fits: Fits | None = None) -> int:
         """Count the due jobs before this one; where there are many lines, exact to 1,000."""
+        self.pass_time(now)
         if len(self.lines) > COUNTED:
             told = self._positions(fits)
             return told.get(job, len(told))
@@ -193,11 +204,11 @@ class Rack:
         return total
 
     def _positions(self, fits: Fits | None) -> dict[int, int]:
-        """Number the jobs that come first; kept until something changes, since many ask at once."""
-        if self._told is None or len(self._told) > MOST_TOLD:
-            self._told = {}
+        """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
+        if self._told is None or len(self._told) > MOST_TOLD or self._seen > self._told_at + TOLD_MICROS:
+            self._told, self._told_at = {}, self._seen
         if fits not in self._told:
-            first = islice(self.order(fits), FORESEEN)
+            first = islice(self.order(self._seen, fits), FORESEEN)
             self._told[fits] = {job: number for number, (*_, job, _) in enumerate(first)}
         return self._told[fits]
 
@@ -326,7 +337,7 @@ class Rack:
         else:
             del self.ready[shape]
         if self._hears is not None and left == max(lines, 0):
-            self._hears(shape, lines)
+            self._hears(self, shape, lines)
 
 
 def _anything(shape: Shape) -> bool:

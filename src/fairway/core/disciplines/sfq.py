@@ -28,7 +28,7 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, arrival_of, key_of
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
-from fairway.core.disciplines.rack import FORESEEN, MOST_TOLD, Key
+from fairway.core.disciplines.rack import FEW, FORESEEN, MOST_TOLD, TOLD_MICROS, Key, Rack
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
@@ -67,7 +67,7 @@ class Sfq:
         self._fronts = Fronts(self._flows_here, self._rank, self._suits)
         self._longest: Fronts[Flow] | None = None  # flows by how many jobs wait, once somebody asked for it
         self._asker: Fits = _anything  # who asked last
-        self._active: dict[Shape, int] = {}  # how many flows have such a job due
+        self._active: dict[Shape, dict[Flow, None]] = {}  # the flows that have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
         self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
         self._begun, self._cost = 0, 0.0  # jobs, and the seconds charged for them
@@ -75,7 +75,7 @@ class Sfq:
         self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
-        self._told: tuple[int, dict[Fits | None, dict[int, int]]] = (-1, {})
+        self._told: tuple[int, int, dict[Fits | None, dict[int, int]]] = (-1, 0, {})
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -87,10 +87,9 @@ class Sfq:
 
     def put(self, arrival: Arrival) -> None:
         flow = self._grow(arrival.flow)
-        rack = flow.rack
-        rack.pass_time(self._seen)
-        is_new = arrival.shape not in rack.ready
-        rack.put(key_of(arrival), arrival.place, arrival.job)
+        flow.pass_time(self._seen)
+        is_new = arrival.shape not in flow.ready
+        flow.put(key_of(arrival), arrival.place, arrival.job)
         self._came(flow, 1)
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
@@ -102,10 +101,9 @@ class Sfq:
             return False  # each has a line of its own
         [alike] = groups
         flow = self._grow(alike.flow)
-        rack = flow.rack
-        rack.pass_time(self._seen)
-        is_new = alike.shape not in rack.ready
-        if not rack.put_many(Key(alike.shape, alike.priority, alike.flow), alike.places, alike.jobs):
+        flow.pass_time(self._seen)
+        is_new = alike.shape not in flow.ready
+        if not flow.put_many(Key(alike.shape, alike.priority, alike.flow), alike.places, alike.jobs):
             return False
         self._came(flow, len(alike.jobs))
         due = bisect_right(alike.places, self._seen)
@@ -117,7 +115,7 @@ class Sfq:
 
     def remove(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))
-        if flow is None or not flow.rack.remove(key_of(arrival), arrival.place, arrival.job):
+        if flow is None or not flow.remove(key_of(arrival), arrival.place, arrival.job):
             return False
         self._came(flow, -1)
         self._look(flow)
@@ -135,7 +133,7 @@ class Sfq:
         self._pass_time(now)
         self._asker = fits
         flow = self._next(fits)
-        found = flow.rack.first(fits, now) if flow is not None else None
+        found = flow.first(fits, now) if flow is not None else None
         if found is None:
             return None
         (shape, priority, name), place, job = found
@@ -144,7 +142,7 @@ class Sfq:
     def take(self, offer: Offer, most: int, now: int) -> Served:
         flow, key = offer.line, Key(offer.shape, offer.priority, offer.flow)
         assert isinstance(flow, Flow)
-        quantum = self._jobs(most, self._active.get(offer.shape, 1))
+        quantum = self._jobs(most, len(self._active.get(offer.shape, ())) or 1)
         jobs, places = self._serve(flow, key, most, quantum, now)
         flows: list[str | None] | None = None
         if len(jobs) < most and not self.by_seconds and len(self._active) == 1:
@@ -157,14 +155,14 @@ class Sfq:
                 turns.append(Turn(flow, jobs, places, [key.flow] * len(jobs)))
                 left -= len(jobs)
             jobs, places, flows = _mixed(turns) if self._quantum is None else _joined(turns)
-        return Served(jobs, places, self._active.get(offer.shape, 0) > 0, flows)
+        return Served(jobs, places, offer.shape in self._active, flows)
 
     def _serve(
         self, flow: Flow, key: Key, most: int, quantum: float, now: int
     ) -> tuple[list[int], list[int]]:
         """Give a flow its turn, or what is left of it."""
         allowed = most if self.by_seconds else min(most, ceil(flow.credit * quantum - NOTHING))
-        jobs, places, _ = flow.rack.pop(key, max(allowed, 1), now)
+        jobs, places, _ = flow.pop(key, max(allowed, 1), now)
         self._came(flow, -len(jobs))
         self._turns += 1
         flow.served = self._turns
@@ -186,7 +184,7 @@ class Sfq:
     def _following(self, key: Key, now: int) -> tuple[Flow, Key] | None:
         """Return who is next, if its job is of the same shape and priority."""
         flow = self._next(self._asker)
-        found = flow.rack.first(self._asker, now) if flow is not None else None
+        found = flow.first(self._asker, now) if flow is not None else None
         if flow is None or found is None or found[0][:2] != key[:2]:
             return None
         return flow, found[0]
@@ -221,7 +219,7 @@ class Sfq:
         flows = self._start_anew()
         self._count = 0
         for flow in flows:
-            yield from flow.rack.arrivals()
+            yield from flow.arrivals()
 
     # --- too many ------------------------------------------------------------------------------------
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:
@@ -240,8 +238,7 @@ class Sfq:
             return None
         if bounds.rejects:
             return arrival
-        rack = flow.rack
-        return arrival_of(*(rack.oldest_job() if bounds.drops_oldest else rack.newest_job()))
+        return arrival_of(*(flow.oldest_job() if bounds.drops_oldest else flow.newest_job()))
 
     def _longest_flow(self) -> Flow:
         if self._longest is None:
@@ -251,7 +248,7 @@ class Sfq:
         return found
 
     def _length(self, flow: Flow) -> Standing | None:
-        return (-flow.count, flow.order, 0) if flow.count else None
+        return (-flow.count, flow.number, 0) if flow.count else None
 
     # --- looking -------------------------------------------------------------------------------------
     def shapes(self, now: int) -> Collection[Shape]:
@@ -267,29 +264,29 @@ class Sfq:
         return due
 
     def due_count(self, now: int) -> int:
-        return sum(flow.rack.due_count(now) for flow in self._flows.values())
+        return sum(flow.due_count(now) for flow in self._flows.values())
 
     def due_by_shape(self, now: int) -> dict[Shape, int]:
         counted = Counter[Shape]()
         for flow in self._flows.values():
-            counted.update(flow.rack.due_by_shape(now))
+            counted.update(flow.due_by_shape(now))
         return dict(+counted)
 
     def holds(self, arrival: Arrival) -> bool:
         flow = self._flows.get(self._name(arrival.flow))
-        return flow is not None and flow.rack.holds(key_of(arrival), arrival.place, arrival.job)
+        return flow is not None and flow.holds(key_of(arrival), arrival.place, arrival.job)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         positions = self._positions(now, fits)
         return positions.get(arrival.job, len(positions))
 
     def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
-        """Number the jobs that come first; kept until something changes, since many ask at once."""
+        """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
         self._pass_time(now)
-        version, told = self._told
-        if version != self._version or len(told) > MOST_TOLD:
+        version, at, told = self._told
+        if version != self._version or len(told) > MOST_TOLD or now > at + TOLD_MICROS:
             told = {}
-            self._told = (self._version, told)
+            self._told = (self._version, now, told)
         if fits not in told:
             told[fits] = {job: number for number, job in enumerate(self._foreseen(now, FORESEEN, fits))}
         return told[fits]
@@ -299,8 +296,7 @@ class Sfq:
         flow = self._flows.get(self._name(arrival.flow))
         if flow is None:
             return 1000
-        flow.rack.pass_time(now)
-        jobs = enumerate(islice(flow.rack.order(), 1000))
+        jobs = enumerate(islice(flow.order(now), 1000))
         return next((number for number, (*_, job, _) in jobs if job == arrival.job), 1000)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
@@ -311,14 +307,12 @@ class Sfq:
         self._pass_time(now)
         turns = served = self._turns
         flows: Collection[Flow] = [
-            flow
-            for flow in self._flows.values()
-            if flow.is_in and (not fits or any(map(fits, flow.rack.ready)))
+            flow for flow in self._flows.values() if flow.is_in and (not fits or any(map(fits, flow.ready)))
         ]
         if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
-            flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.order))
-        ghosts = [(copy(flow), flow.rack.order(fits)) for flow in flows]
-        ring = [(*self._standing(ghost), ghost.order, number) for number, (ghost, _) in enumerate(ghosts)]
+            flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.number))
+        ghosts = [(copy(flow), flow.order(now, fits)) for flow in flows]
+        ring = [(*self._standing(ghost), ghost.number, number) for number, (ghost, _) in enumerate(ghosts)]
         heapify(ring)
         while ring and most:
             number = heappop(ring)[-1]
@@ -341,25 +335,40 @@ class Sfq:
                         ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
             else:
                 continue
-            heappush(ring, (*self._standing(ghost), ghost.order, number))
+            heappush(ring, (*self._standing(ghost), ghost.number, number))
 
     def _expected(self, flow: Flow, shape: Shape) -> float:
         """Return the seconds that a job of a flow is likely to take: as its others did, else as estimated."""
         return max(flow.cost, 0.0) / flow.begun if flow.begun else self.seconds_of(shape)
 
     def oldest(self) -> int | None:
-        places = (flow.rack.oldest() for flow in self._flows.values())
+        places = (flow.oldest() for flow in self._flows.values())
         return min((place for place in places if place is not None), default=None)
 
     # --- turns -----------------------------------------------------------------------------------------
     def _next(self, fits: Fits) -> Flow | None:
         """Return the flow whose turn it is among those with a due job that fits."""
-        while (flow := self._fronts.best(fits)) is not None:
+        while (flow := self._first(fits)) is not None:
             if self.by_seconds or flow.credit > NOTHING:
                 break
             self._to_the_end(flow)  # a light flow may have to pass several times
             self._fronts.changed(flow)
         return flow
+
+    def _first(self, fits: Fits) -> Flow | None:
+        """Return the flow that stands first. Of few shapes each has a heap, for all kinds of workers."""
+        if len(self._active) > FEW:
+            return self._fronts.best(fits)
+        best = self._fronts.best
+        found = [best(shape.is_like, flows) for shape, flows in self._active.items() if fits(shape)]
+        if len(found) == 1:
+            return found[0]
+        return min((flow for flow in found if flow is not None), key=self._rank_here, default=None)
+
+    def _rank_here(self, flow: Flow) -> Standing:
+        rank = self._rank(flow)
+        assert rank is not None
+        return rank
 
     def _flows_here(self) -> Collection[Flow]:
         return self._flows.values()
@@ -370,10 +379,10 @@ class Sfq:
     def _rank(self, flow: Flow) -> Standing | None:
         if not flow.is_in:
             return None
-        return (flow.used, flow.served, flow.order) if self.by_seconds else (flow.turn, 0, flow.order)
+        return (flow.used, flow.served, flow.number) if self.by_seconds else (flow.turn, 0, flow.number)
 
     def _suits(self, flow: Flow, fits: Fits) -> bool:
-        return flow.rack.first(fits, self._seen) is not None
+        return flow.suits(fits)
 
     def _to_the_end(self, flow: Flow) -> None:
         self._turns += 1
@@ -393,37 +402,50 @@ class Sfq:
     # --- who is due ------------------------------------------------------------------------------------
     def _look(self, flow: Flow) -> None:
         """See what of a flow is due; let it join the ring, or leave it."""
-        rack = flow.rack
-        rack.pass_time(self._seen)
-        upcoming = rack.next_due()
+        flow.pass_time(self._seen)
+        upcoming = flow.next_due()
         if upcoming is not None:
             self._arm(flow, upcoming)
-        if rack.ready and not flow.is_in:
+        if flow.ready and not flow.is_in:
             self._join(flow)
-        flow.is_in = bool(rack.ready)
+        flow.is_in = bool(flow.ready)
         self._fronts.changed(flow)
 
-    def _hear(self, shape: Shape, flows: int) -> None:
-        """One flow more has such a job due, or one less."""
-        left = self._active.get(shape, 0) + flows
-        if left:
-            self._active[shape] = left
+    def _hear(self, flow: Rack, shape: Shape, due: int) -> None:
+        """A flow has a job of a shape due, or has none any more."""
+        assert isinstance(flow, Flow)
+        if due > 0:
+            self._active.setdefault(shape, {})[flow] = None
         else:
-            del self._active[shape]
+            flows = self._active[shape]
+            del flows[flow]
+            if not flows:
+                del self._active[shape]
 
     def _arm(self, flow: Flow, when: int) -> None:
         if flow.armed is None or when < flow.armed:
             flow.armed = when
-            heappush(self._waits, (when, flow.order, flow))
+            heappush(self._waits, (when, flow.number, flow))
+            if len(self._waits) > 4 * len(self._flows) + 64:
+                here = [flow for flow in self._flows.values() if flow.armed is not None]
+                self._waits = [(flow.armed or 0, flow.number, flow) for flow in here]
+                heapify(self._waits)
 
     def _join(self, flow: Flow) -> None:
         if self.by_seconds:
-            # Level with the least of those that can begin somewhere: what nobody runs stands still.
-            least = self._fronts.best(self._asker)
+            least = self._least_beside(flow)
             flow.used = max(flow.used, self._clock if least is None else least.used)
         else:
             flow.credit = 0.0
             self._to_the_end(flow)
+
+    def _least_beside(self, flow: Flow) -> Flow | None:
+        """Return the first of the flows that want the same workers; what nobody can run stands still."""
+        shapes = list(islice(flow.ready, FEW))
+        for fits in [self._asker, *self._fronts.askers()]:
+            if any(map(fits, shapes)):
+                return self._first(fits)
+        return None
 
     def _pass_time(self, now: int) -> None:
         """Let in what has become due; look at everything if the clock was set back."""
@@ -488,9 +510,9 @@ class Sfq:
         self._version += 1
         self._away.clear()  # noted for lines of the old seed
         for old in sorted(flows, key=self._standing):
-            for key, line in old.rack.lines.items():
+            for key, line in old.lines.items():
                 line.is_due = False
-                self._grow(key.flow).rack.adopt(key, line)
+                self._grow(key.flow).adopt(key, line)
         for flow in self._flows.values():
             self._look(flow)
 
@@ -509,7 +531,7 @@ class Sfq:
         """Count the jobs that are due, flow by flow."""
         counted: dict[str | None, int] = {}
         for flow in self._flows.values():
-            for key, line in flow.rack.lines.items():
+            for key, line in flow.lines.items():
                 if due := line.count_until(now):
                     counted[key.flow] = counted.get(key.flow, 0) + due
         return counted
@@ -517,7 +539,7 @@ class Sfq:
     def oldest_in_flow(self, name: str | None) -> int | None:
         """Return the least place of a job of this flow."""
         flow = self._flows.get(self._name(name))
-        lines = flow.rack.lines.items() if flow is not None else ()
+        lines = flow.lines.items() if flow is not None else ()
         return min((line.first_place() for key, line in lines if key.flow == name), default=None)
 
     def weight_of(self, name: str | None) -> float:
@@ -543,7 +565,7 @@ def _mixed(turns: Sequence[Turn]) -> Columns:
     """
     flows: dict[int, Turn] = {}
     for turn in turns:
-        found = flows.setdefault(turn.flow.order, turn)
+        found = flows.setdefault(turn.flow.number, turn)
         if found is not turn:  # its second one, with what was left of the slot
             found.jobs.extend(turn.jobs)
             found.places.extend(turn.places)
