@@ -318,6 +318,21 @@ async def test_after_its_own_reign_a_node_without_its_store_does_not_name_who_le
     assert link.why_not() == "nobody leads just now; try again in a moment"
 
 
+@in_virtual_time
+async def test_a_beat_that_stands_still_is_looked_for_often_though_the_link_is_up() -> None:
+    """A frozen leader keeps its connections."""
+    link, now = Link("second", TTL), asyncio.get_running_loop().time
+    leader = seen(1, 1)._replace(url="http://127.0.0.1:1")
+    link.see(leader)
+    link.up = True
+    paces = []
+    for beat in (1, 2, 2, 2, 3):
+        before = now()
+        await link.pause(leader._replace(beat=beat))
+        paces.append(round(now() - before, 3))
+    assert paces == [TTL / 4, TTL / 4, TTL / 20, TTL / 20, TTL / 4]
+
+
 # --- nodes -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("busy", [False, True])
 @in_virtual_time

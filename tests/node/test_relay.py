@@ -142,7 +142,7 @@ async def test_a_leader_that_refuses_us_is_no_fault_of_the_caller(status: int) -
 
 async def test_a_link_goes_down_when_the_peer_hangs_up_and_comes_back() -> None:
     async with Peer(says(200)).listening() as peer, linked(peer) as (link, relay):
-        slow = asyncio.create_task(link.pause(peer.leadership()))  # would wait for two fifths of a TTL
+        slow = asyncio.create_task(link.pause(peer.leadership()))  # would wait for a quarter of a TTL
         await asyncio.sleep(0)
         peer.hang_up()
         async with asyncio.timeout(SECONDS):

@@ -36,6 +36,7 @@ class Link:
         self._ttl = ttl
         self._news = asyncio.Event()
         self._lost = asyncio.Event()
+        self._beat: tuple[int, int] | None = None  # as it was seen last
         self._connections: tuple[str, AsyncConnections] | None = None
 
     # --- what is known -----------------------------------------------------------------------------
@@ -53,14 +54,21 @@ class Link:
         self._tell()
 
     async def pause(self, seen: Leadership | None) -> None:
-        """Wait until the store should be asked again: the elector's pace."""
+        """Wait until the store should be asked again: the elector's pace.
+
+        The beat counts from when we saw it: if we looked every two seconds, a leader that freezes right after
+        one would be replaced two seconds late. A frozen leader keeps its connections, but its beat stands
+        still, which else changes from look to look.
+        """
         self.see(seen)
-        if not self.up:
+        beat = (seen.term, seen.beat) if seen is not None else None
+        stands_still, self._beat = beat == self._beat, beat
+        if not self.up or stands_still:
             await asyncio.sleep(self._ttl / 20)
             return
         self._lost.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(2 * self._ttl / 5):
+            async with asyncio.timeout(self._ttl / 4):
                 await self._lost.wait()
 
     async def until_up(self, seconds: float) -> Leadership:
