@@ -2,9 +2,9 @@
 
 Kinds of workers ask again and again, each with its own `fits`. For each of them there is a heap of those that
 it may have, by their standing: what it may not have it has looked at once. A change is written into a log,
-which an asker reads on when it asks the next time; so a change costs the same however many kinds of workers
-there are. What was noted before a standing changed is void. An asker that did not ask while the log was
-written anew is forgotten: the worker may be gone.
+which an asker reads on when it asks the next time: to make a change costs the same however many kinds of
+workers there are, and each pays for reading it when it asks. What was noted before a standing changed is
+void. An asker that did not read while the log was begun anew is forgotten: the worker may be gone.
 """
 
 from __future__ import annotations

@@ -70,7 +70,6 @@ class Sfq:
         self._active: dict[Shape, dict[Flow, None]] = {}  # the flows that have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
         self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
-        self._begun, self._cost = 0, 0.0  # jobs, and the seconds charged for them
         self._away: dict[Hashable, float] = {}  # V of flows that are not here and had more than that
         self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
@@ -169,7 +168,6 @@ class Sfq:
         self._clock = max(self._clock, flow.used)
         if self.by_seconds:
             flow.begun += len(jobs)
-            self._begun += len(jobs)
         else:
             flow.credit -= len(jobs) / quantum
             if flow.credit <= NOTHING:
@@ -193,7 +191,6 @@ class Sfq:
         name = self._name(flow)
         found = self._flows.get(name)
         self._version += 1
-        self._cost += seconds
         if found is not None:
             # Not below 0: the charge that is given back may have been made by the discipline before this one.
             found.used = max(found.used + seconds / found.weight, 0.0)
