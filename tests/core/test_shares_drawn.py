@@ -36,23 +36,23 @@ def running(ran: Counter[str], top: str) -> int:
 
 # --- 4: turns ----------------------------------------------------------------------------------------------
 @given(
-    tenants=st.integers(2, 12), slots=st.integers(1, 8), seconds=st.sampled_from([0.0, 0.001, 0.3, 1.0, 3.0]),
-    assured=st.sampled_from([None, 1, 2]), weight=st.sampled_from([0.5, 1.0, 3.0]),
+    tenants=st.integers(2, 12), slots=st.integers(1, 11), assured=st.sampled_from([None, 1, 2]),
+    seconds=st.sampled_from([0.0, 0.001, 0.3, 1.0, 3.0, 60.0, 1800.0]), weight=st.sampled_from([0.5, 1.0, 3.0]),
+    spread=st.sampled_from([1.0, 1.2, 2.0]), seed=seeds,
 )  # fmt: skip
 @drawn(80)
 def test_equal_children_take_turns(
-    tenants: int, slots: int, seconds: float, assured: int | None, weight: float
+    tenants: int, slots: int, seconds: float, assured: int | None, weight: float, spread: float, seed: int
 ) -> None:
     """Ties go to the one served longest ago; also among those that are owed more slots than there are.
 
-    For jobs not much longer than h, a second: where all slots are freed at the same moment, every minute, the
-    one that had a slot less has them all next, and then waits a little longer than that.
+    However long jobs take, and whether slots are freed at the same moment or one by one.
     """
-    names = [f"t{number}" for number in range(tenants)]
+    names, dice = [f"t{number}" for number in range(tenants)], random.Random(seed)
     shop = Workshop(slots)
     for name in names:
         shop.set(name, S(assured=assured, weight=weight))
-    shop.keep_full(*names, seconds=seconds)
+    shop.keep_full(*names, seconds=lambda: seconds * dice.uniform(1.0, spread))
     shop.run(tenants * 8 + 2 * slots)
     window = 2 * tenants + slots
     for start in range(len(shop.begun) - window + 1):

@@ -28,8 +28,8 @@ from fairway.core.queue import Queue, Taker, is_member, moved_path, owes_below, 
 from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
-#: Bounds of h, in seconds.
-LEAST_AHEAD, MOST_AHEAD = 0.002, 1.0
+#: h in seconds: before anything was learnt, and its bounds.
+FIRST_AHEAD, LEAST_AHEAD, MOST_AHEAD = 1.0, 0.002, 3600.0
 #: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
 FEW_SHAPES = 8
 
@@ -51,7 +51,7 @@ class Tree:
         self.newly_named: set[str] = set()  # since somebody looked: see core/pins.py
         self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
-        self.ahead = MOST_AHEAD  # h: for how long the slots that are held now are counted beforehand
+        self.ahead = FIRST_AHEAD  # h: for how long the slots that are held now are counted beforehand
         self._turn_seconds = 0.0  # what a slot is held for on average
         self._turns_learnt = 0
         self.bounded = False  # some queue takes no more than so many jobs
@@ -297,7 +297,8 @@ class Tree:
     def learn(self, seconds: float) -> None:
         """A turn was over after so long: what others hold now may be expected to take about as long.
 
-        If much more were counted beforehand, those with a small weight would be given too much at first.
+        If much more were counted beforehand, those with a small weight would be given too much at first; if much
+        less, one that is a turn behind would be given all slots that are freed together, and then long none.
         """
         self._turns_learnt += 1
         self._turn_seconds += (seconds - self._turn_seconds) * max(1 / self._turns_learnt, 0.02)
