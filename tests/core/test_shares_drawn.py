@@ -36,9 +36,9 @@ def running(ran: Counter[str], top: str) -> int:
 
 # --- 4: turns ----------------------------------------------------------------------------------------------
 @given(
-    tenants=st.integers(2, 12), slots=st.integers(1, 11), assured=st.sampled_from([None, 1, 2]),
-    seconds=st.sampled_from([0.0, 0.001, 0.3, 1.0, 3.0, 60.0, 1800.0]), weight=st.sampled_from([0.5, 1.0, 3.0]),
-    spread=st.sampled_from([1.0, 1.2, 2.0]), seed=seeds,
+    tenants=st.integers(2, 12), slots=st.integers(1, 11), seed=seeds, assured=st.sampled_from([None, 1, 2]),
+    seconds=st.sampled_from([0.0, 0.001, 0.3, 1.0, 3.0, 60.0, 1800.0]),
+    spread=st.sampled_from([1.0, 1.2, 2.0]), weight=st.sampled_from([0.5, 1.0, 3.0]),
 )  # fmt: skip
 @drawn(80)
 def test_equal_children_take_turns(

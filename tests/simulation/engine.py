@@ -229,6 +229,7 @@ class Leader:
             self._before_commit(plan)
             self._later(self._commit_seconds(), lambda: self._commit(plan, submits, now, 1))
         else:
+            self.simulation.witness.rested(self, now)
             send_rest(self._wires(), plan, self.term)
             _answer(plan.replies)
             self._rest(plan)

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from fairway.core import blocked, endings, fleet, recalls, retries, scheduler
+from fairway.core import blocked, endings, fleet, placement, recalls, retries, scheduler
 from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
+from fairway.core.matching import View
 from fairway.core.model import Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
 from fairway.core.queue import Queue
@@ -424,6 +425,27 @@ def assured_is_forgotten() -> Any:
     return patched((Tree, "set", forget))
 
 
+def priority_is_forgotten() -> Any:
+    """The priority of a queue is stored, and never looked at."""
+    real = Tree.set
+
+    def forget(self: Tree, queue: Queue, settings: Any, now: int) -> None:
+        real(self, queue, replace(settings, priority=0), now)
+        queue.settings = settings
+
+    return patched((Tree, "set", forget))
+
+
+def one_has_nothing_so_all_rest() -> Any:
+    """The first worker that nothing fits ends the filling for all."""
+    real = placement._begin_next
+
+    def begin_next(world: World, worker: Any, kept: Any, dry: set[View], now: Moment) -> bool:
+        return not dry and real(world, worker, kept, dry, now)
+
+    return patched((placement, "_begin_next", begin_next))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -453,11 +475,13 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "replaced job is tried again": (replaced_job_is_tried_again, ("invariant 22",)),
     "cancel forgets the line": (cancel_forgets_the_line, ("invariant 4", "invariant 17", "invariant 18")),
     "deadlines are not looked at": (deadlines_are_not_looked_at, ("guard of deadline",)),
-    "named workers stay in their kind": (named_workers_stay_in_their_kind, ("invariant 23",)),
+    "named workers stay in their kind": (named_workers_stay_in_their_kind, ("invariant 23", "guard of work")),
     "recall forgets where to": (recall_forgets_where_to, ("invariant 23",)),
     "recall is not written": (recall_is_not_written, ("invariant 19",)),
     "recall costs a try": (recall_costs_a_try, ("invariant 10",)),
     "bucket is always full": (bucket_is_always_full, ("guard of rate",)),
     "assured is forgotten": (assured_is_forgotten, ("guard of assured",)),
+    "priority is forgotten": (priority_is_forgotten, ("guard of priority",)),
+    "one has nothing so all rest": (one_has_nothing_so_all_rest, ("guard of work",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),
 }

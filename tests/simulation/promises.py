@@ -1,8 +1,9 @@
-"""What queues are promised, judged by the rows and the settings alone: assured slots, and rates.
+"""What queues are promised, judged by the rows and the settings alone: assured slots, priority, and rates.
 
 A begin is surely a borrower's if nothing in its branch is assured anything. One must not begin while a job
-that is just like it waits in a queue that has less than it is assured, and that nothing holds back. What
-begins in a plan only takes: who is owed a slot when all has begun was owed it all the time.
+that is just like it waits in a queue that nothing holds back, and that has less than it is assured or is of
+a branch of higher priority. What begins in a plan only takes: who is owed a slot when all has begun was owed
+it all the time.
 """
 
 from __future__ import annotations
@@ -60,24 +61,34 @@ class Promises:
             self._starts[path] = Starts(settings)
         return self._starts[path].add(mono)
 
-    def is_owed(self, path: str, running: Mapping[str, int]) -> bool:
-        """Say whether a queue has less than it is assured, and nothing holds it back."""
-        if running[path] >= (self.settings(path).get("assured") or 0):
-            return False
-        return all(self._is_open(self.settings(node), running[node]) for node in up(path))
+    def is_open(self, path: str, running: Mapping[str, int]) -> bool:
+        """Say whether nothing holds a queue back."""
+        return all(self._has_room(self.settings(node), running[node]) for node in up(path))
 
-    def _is_open(self, settings: Settings, running: int) -> bool:
+    def _has_room(self, settings: Settings, running: int) -> bool:
         limit = settings.get("limit")
         held_back = settings.get("paused") or settings.get("rate") or settings.get("moving")
         return not held_back and (limit is None or running < limit)
 
-    def borrows(self, path: str, owed: str) -> bool:
-        """Say whether what begins in *path* is surely a borrower's, as *owed* sees it."""
-        if path == owed or path.startswith(owed + "/") or owed.startswith(path + "/"):
-            return False
-        branch = next(node for node in reversed(up(path)) if node not in up(owed))
-        inside = [node for node in self._queues() if node == branch or node.startswith(branch + "/")]
-        return not any(self.settings(node).get("assured") for node in inside)
+    def some_keep(self) -> bool:
+        """Say whether some queue keeps what it is assured for itself."""
+        return any(self.settings(path).get("lend") is False for path in self._queues())
+
+    def precedence(self, path: str, borrower: str, running: Mapping[str, int]) -> str | None:
+        """Name why what waits in *path*, which is open, comes before a begin in *borrower*, if it does."""
+        if borrower in up(path) or path in up(borrower):
+            return None
+        branch = next(node for node in reversed(up(borrower)) if node not in up(path))
+        inside = [node for node in self._queues() if branch in up(node)]
+        if any(self.settings(node).get("assured") for node in inside):
+            return None  # it may be owed a slot itself
+        if running[path] < (self.settings(path).get("assured") or 0):
+            return "assured"
+        its_branch = next(node for node in reversed(up(path)) if node not in up(borrower))
+        return "priority" if self._priority(its_branch) > self._priority(branch) else None
+
+    def _priority(self, path: str) -> int:
+        return self.settings(path).get("priority") or 0
 
 
 def up(path: str) -> list[str]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.core.lifecycle import ENDED, WAITING, State
-from fairway.core.model import Moment
+from fairway.core.matching import serves, why_not
+from fairway.core.model import Moment, Shape
 from fairway.core.plan import Drop, End, Event, Plan, Return
 from fairway.errors import Deposed
 from fairway.store import Accepted, Receipt, StoredJob, Submission
@@ -64,6 +65,7 @@ class Witness:
         self.rows: dict[int, Row] = {}
         self.open = 0  # jobs that have not ended
         self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
+        self.holding: Counter[str] = Counter()  # live attempts by incarnation
         self.waiting: Counter[str] = Counter()
         self.lines: dict[tuple[object, ...], dict[int, int]] = {}
         self.deadlines: dict[int, int] = {}  # of jobs that wait
@@ -166,7 +168,7 @@ class Witness:
         before = self._look(self._touched(plan, submissions))
         self._check_ends(leader.term, plan, before, now.mono)
         self._check_begins(leader.term, plan, receipt, now)
-        self._check_promises(plan, receipt, now)
+        self._check_promises(leader, plan, receipt, now)
         for drop in plan.batch.drops:
             self._check_doomed(drop)
         self._check_events(plan, receipt)
@@ -334,29 +336,51 @@ class Witness:
             self.require(fine, 3, f"{self.running[path]} live attempts in '{path}', limit {limit}")
 
     # --- what queues are promised ---------------------------------------------------------------------------
-    def _check_promises(self, plan: Plan, receipt: Receipt, now: Moment) -> None:
-        """No queue starts more than its rate allows, and no borrower has a slot that another is owed."""
+    def _check_promises(self, leader: Leader, plan: Plan, receipt: Receipt, now: Moment) -> None:
+        """No queue starts more than its rate allows, no borrower before those that come first."""
         self.promises.changed(one.path for one in plan.batch.queues)
-        owed: dict[tuple[object, ...], list[str]] = {}
-        for line, jobs in self.lines.items() if receipt.begun else ():
-            queue, alike = str(line[0]), (line[2:6], line[8])
-            waits = any(self._waits(job, place, receipt, now) for job, place in jobs.items())
-            if waits and self.promises.is_owed(queue, self.running):
-                owed.setdefault(alike, []).append(queue)
+        held_up = self._held_up({one.id for one in receipt.revived}, now)
         for one in receipt.begun:
             row, worker = self.rows[one.job], self.store.tables.jobs[one.job].worker
             for path in above(row.queue)[:-1]:
                 self.require(
                     self.promises.start(path, now.mono), "rate", f"{one.job} is one too many in '{path}'"
                 )
-            for queue in owed.get((row.line[2:6], row.line[8]), ()):
-                borrows = worker not in self.bound and self.promises.borrows(row.queue, queue)
-                self.require(not borrows, "assured", f"{one.job} of '{row.queue}' begins, '{queue}' is owed")
+            alike = [] if worker in self.bound else held_up.get(_shape_of(row.line), [])
+            for queue in alike:
+                why = self.promises.precedence(queue, row.queue, self.running)
+                self.require(why is None, why or "", f"{one.job} of '{row.queue}' begins before '{queue}'")
+        if not receipt.refused:  # a slot was taken for each of those
+            self._check_idle(leader, held_up)
 
-    def _waits(self, job: int, place: int, receipt: Receipt, now: Moment) -> bool:
-        """Say whether a job waited, and could begin, when the plan was made."""
-        known = job not in self.untaken and all(job != one.id for one in receipt.revived)
-        return known and place <= now.wall
+    def rested(self, leader: Leader, now: Moment) -> None:
+        """A leader had nothing to begin."""
+        if leader.term == self.term:
+            self._check_idle(leader, self._held_up(set(), now))
+
+    def _held_up(self, revived: set[int], now: Moment) -> dict[Shape, list[str]]:
+        """Return the queues in which such jobs waited when the plan was made, and that nothing holds back."""
+        found: dict[Shape, list[str]] = {}
+        for line, jobs in self.lines.items():
+            known = (job for job, place in jobs.items() if place <= now.wall and job not in self.untaken)
+            if any(job not in revived for job in known):
+                queue = str(line[0])
+                if self.promises.is_open(queue, self.running):
+                    found.setdefault(_shape_of(line), []).append(queue)
+        return found
+
+    def _check_idle(self, leader: Leader, held_up: Mapping[Shape, Sequence[str]]) -> None:
+        """No slot is left free on a worker that could take what waits, unless it is kept for somebody."""
+        if not held_up or self.promises.some_keep():
+            return
+        for incarnation, worker in leader.core.world.workers.items():
+            able = worker.connected and not worker.draining and not worker.refusing
+            if able and self.holding[incarnation] < worker.spec.slots:
+                queues = worker.attached or worker.spec.queues
+                for shape, waiting in held_up.items():
+                    fits = why_not(worker.spec, shape) is None
+                    idle = next((queue for queue in waiting if fits and serves(queues, queue)), None)
+                    self.require(idle is None, "work", f"'{idle}' waits while {incarnation} has a free slot")
 
     def _check_deadlines(self, now: Moment) -> None:
         """What the leader knew when it planned has begun in time, or ended with this very commit."""
@@ -450,6 +474,7 @@ class Witness:
         self.rows[job] = row
         if row.state is State.RUNNING:
             self.running.update(above(row.queue))
+            self.holding[row.incarnation or ""] += 1
         elif row.state is State.QUEUED:
             self.waiting.update(above(row.queue))
             self.lines.setdefault(row.line, {})[job] = row.place
@@ -461,6 +486,7 @@ class Witness:
     def _uncount(self, job: int, row: Row) -> None:
         if row.state is State.RUNNING:
             self.running.subtract(above(row.queue))
+            self.holding[row.incarnation or ""] -= 1
         elif row.state is State.QUEUED:
             self.waiting.subtract(above(row.queue))
             del self.lines[row.line][job]
@@ -508,6 +534,12 @@ def _row_of(job: StoredJob) -> Row:
         state, job.attempt, job.incarnation, job.generation, job.queue, line, job.place, job.tries,
         job.crashes, job.losses, deadline,
     )  # fmt: skip
+
+
+def _shape_of(line: tuple[Any, ...]) -> Shape:
+    """Return what the jobs of a line need of a worker."""
+    _, _, adapter, task, tags, _, _, _, (worker, away) = line
+    return Shape(adapter, task, tags, worker=worker, away=away)
 
 
 def value_of(job: int, attempt: int, incarnation: str) -> bytes:

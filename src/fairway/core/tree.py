@@ -297,8 +297,8 @@ class Tree:
     def learn(self, seconds: float) -> None:
         """A turn was over after so long: what others hold now may be expected to take about as long.
 
-        If much more were counted beforehand, those with a small weight would be given too much at first; if much
-        less, one that is a turn behind would be given all slots that are freed together, and then long none.
+        If much more were counted beforehand, those with a small weight would be given too much at first; if
+        much less, one that is a turn behind would be given all slots freed together, and then none for long.
         """
         self._turns_learnt += 1
         self._turn_seconds += (seconds - self._turn_seconds) * max(1 / self._turns_learnt, 0.02)
