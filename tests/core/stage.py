@@ -59,13 +59,14 @@ class Stage:
         return incarnation
 
     def submit(
-        self, *jobs: int, queue: str = "q", shape: Shape = COMMAND, priority: int = 0, delay: float = 0.0
-    ) -> None:
+        self, *jobs: int, queue: str = "q", shape: Shape = COMMAND, priority: int = 0, delay: float = 0.0,
+        flow: str | None = None,
+    ) -> None:  # fmt: skip
         """Let jobs arrive, one microsecond after the other."""
         for job in jobs:
             self.micros += 1
             place = self.now.wall + int(delay * 1e6)
-            self.arrivals[job] = Arrival(job, queue, None, priority, shape, place)
+            self.arrivals[job] = Arrival(job, queue, flow, priority, shape, place)
             self.absorb(happened.Submitted([self.arrivals[job]]))
 
     def set(self, path: str, **changes: Any) -> None:

@@ -54,6 +54,40 @@ def test_a_silent_worker_loses_its_attempts_after_a_lease_and_no_sooner() -> Non
     assert stage.workers == {}
 
 
+@pytest.mark.parametrize(("among", "most"), [("queues", 12), ("flows", 18)])
+def test_nobody_pays_for_the_time_in_which_its_worker_was_dead(among: str, most: int) -> None:
+    """A queue goes on level with the others; a flow is given what it missed meanwhile, some 6 turns here."""
+    stage = Stage()
+    stage.set("q", discipline="sfq", charge="seconds")
+
+    def submit(tenant: str, *jobs: int) -> None:
+        stage.submit(*jobs, **{"queue": tenant} if among == "queues" else {"flow": tenant})
+
+    stage.join("dead", 2)
+    submit("a", 1, 2)
+    stage.step()
+    stage.join("w", 2)
+    for number in range(100, 300, 3):
+        for tenant, job in zip("abc", range(number, number + 3), strict=True):
+            submit(tenant, job)
+    begun: list[int] = []
+    lost_at = 0
+    for _ in range(40):
+        plan = stage.step()
+        if returned([plan]):
+            assert returned([plan]) == [1, 2]
+            lost_at = len(begun)
+        begun += begun_jobs(plan)
+        mine = tuple(stage.workers["w"].live)
+        stage.micros += 1_000_000
+        stage.beat("w", *mine)
+        stage.finish(*mine)
+    assert lost_at
+    first, then = begun[lost_at : lost_at + 6], begun[lost_at : lost_at + 30]
+    assert {1, 2} <= set(first), "it waits until the others have had as much as it held in vain"
+    assert 9 <= sum(job < 3 or job % 3 == 1 for job in then) <= most, "it is paid for the past"
+
+
 def test_what_is_killed_with_its_lease_has_a_lease_of_its_own() -> None:
     stage = Stage(Core(Timers(kill_lease=20.0)))
     stage.join("w", 4)

@@ -139,11 +139,19 @@ def lose(world: World, live: Live, why: str, now: Moment) -> None:
     """An attempt's worker is gone, or never named it within a lease."""
     world.counts.lost += 1
     world.count_ended((live,), now.mono - live.begun_at, live.size, now.mono, failed=True)
-    settle(world, live, "lost", note("WorkerLost", why), now)
+    last_seen = max(live.begun_at, min(live.worker.heard_at, live.named_at))
+    settle(world, live, "lost", note("WorkerLost", why), now, dead=now.mono - last_seen)
 
 
 def settle(
-    world: World, live: Live, kind: str, body: bytes, now: Moment, luck: float = 0.0, retry_after: float = 0.0
+    world: World,
+    live: Live,
+    kind: str,
+    body: bytes,
+    now: Moment,
+    luck: float = 0.0,
+    retry_after: float = 0.0,
+    dead: float = 0.0,
 ) -> None:
     """Judge an attempt that ended other than well, and write down what follows."""
     judgement = judge(
@@ -165,7 +173,7 @@ def settle(
     cause = None
     if (judgement.trigger in FAILURES and kind != "retry_after") or state is State.FAILED:
         cause = blame(world, live.shape, body, live.job, live.queue.path, now)
-    world.forget(live)
+    world.forget(live, dead)
     if judgement.reason is not None:
         outcome = describe(judgement.reason, body)
         _end(world, live, [live.job], state, outcome, judgement.ledger, now, judgement.reason, cause)

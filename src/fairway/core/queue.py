@@ -110,6 +110,11 @@ class Queue(Member):
         """Put a member level with those of its priority that had their turns meanwhile."""
         member.used = max(member.used, self.clocks.get(member.priority, 0.0) * member.weight)
 
+    def let_off(self, member: Member, slot_seconds: float) -> None:
+        """Slots were held for a member in vain: it does not pay, nor is it paid for the turns of others."""
+        clock = self.clocks.get(member.priority, 0.0) * member.weight
+        member.used = max(member.used - slot_seconds, min(member.used, clock))
+
     def turn_of(self, member: Member, mono: float) -> None:
         """A member has its turn: its S / weight is where those of its priority stand now. Never falls.
 

@@ -294,6 +294,14 @@ class Tree:
         """Attempts ended: give their places under every limit back, and the *size* units they held."""
         self._weigh(queue, -count, -size)
 
+    def write_off(self, queue: Queue, size: int, seconds: float) -> None:
+        """Units of slots that are still held were of no use for so long: their worker was gone."""
+        for member in (queue.line, *queue.path_up()):
+            member.pass_time(self.mono)
+            over = min(size, member.held - member.assured)
+            if over > 0 and member.parent is not None:
+                member.parent.let_off(member, over / SLOT * seconds)
+
     def learn(self, seconds: float) -> None:
         """A turn was over after so long: what others hold now may be expected to take about as long.
 

@@ -280,11 +280,16 @@ class World:
         verdict = (attempt, incarnation)
         return self.recent.get(job) == verdict or self.recent_before.get(job) == verdict
 
-    def forget(self, live: Live) -> None:
-        """An attempt is over, however: free its slot and its place under every limit."""
+    def forget(self, live: Live, dead: float = 0.0) -> None:
+        """An attempt is over, however: free its slot and its place under every limit.
+
+        Nobody pays for the seconds for which its worker was *dead*.
+        """
         del self.live[live.job]
         del live.worker.live[live.job]
         live.worker.free += live.size
         if live.queue.own.by_seconds:
-            self.settle_charge(live, self.tree.mono - live.begun_at)
+            self.settle_charge(live, self.tree.mono - live.begun_at - dead)
+        if dead:
+            self.tree.write_off(live.queue, live.size, dead)
         self.tree.release(live.queue, 1, live.size)
