@@ -9,21 +9,23 @@ fit it (`fronts.py`), so that what nobody can run costs nobody anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
 from fairway.core.lines import Line
 from fairway.core.model import Arrival, Shape
 
 FEW = 8  # lines that are looked at one by one
-COUNTED = 64  # lines in which it is counted how many jobs come before one
+COUNTED = 64  # lines in which it is counted how many jobs come before one; of more some are looked at
 FORESEEN = 1001  # jobs whose position is told where there are more
 MOST_TOLD = 8  # askers for whom that is kept
 TOLD_MICROS = 1_000_000  # and how long: meanwhile other jobs become due
 NOWHERE = (1, 0, 0)  # behind everything
+
+Item = TypeVar("Item")
 
 #: What ranks a job, its place, its id and its shape.
 Served = tuple[int, int, int, Shape]
@@ -37,6 +39,14 @@ class Key(NamedTuple):
     shape: Shape
     priority: int
     flow: str | None = None
+
+
+def spread(everybody: Collection[Item], most: int) -> tuple[Collection[Item], float]:
+    """Return up to *most* of all, evenly spread, and for how many each of them stands."""
+    if len(everybody) <= most:
+        return everybody, 1.0
+    some = list(islice(everybody, 0, None, -(-len(everybody) // most)))
+    return some, len(everybody) / len(some)
 
 
 class Rack:
@@ -186,14 +196,17 @@ class Rack:
             yield rank, place, job, key.shape
 
     def ahead(self, key: Key, place: int, job: int, now: int, fits: Fits | None = None) -> int:
-        """Count the due jobs before this one; where there are many lines, exact to 1,000."""
+        """Count the due jobs before this one; where there are many lines, exact to 1,000 and then a guess."""
         self.pass_time(now)
+        told: Mapping[int, int] = {}
         if len(self.lines) > COUNTED:
             told = self._positions(fits)
-            return told.get(job, len(told))
+            if job in told or len(told) < FORESEEN:
+                return told.get(job, len(told))
         own = -key.priority if self.by_priority else 0
         total = 0
-        for (shape, priority, _), line in self.lines.items():
+        lines, each = spread(self.lines.items(), COUNTED)
+        for (shape, priority, _), line in lines:
             rank = -priority if self.by_priority else 0
             if not line.is_due or (fits is not None and not fits(shape)):
                 continue
@@ -201,7 +214,7 @@ class Rack:
                 total += line.count_until(self._seen)
             elif rank == own:
                 total += min(line.count_before(place, job), line.count_until(self._seen))
-        return total
+        return max(int(total * each), len(told))
 
     def _positions(self, fits: Fits | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, for a second: many ask at once."""

@@ -28,13 +28,14 @@ from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, arrival_of, key_of
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
-from fairway.core.disciplines.rack import FEW, FORESEEN, MOST_TOLD, TOLD_MICROS, Key, Rack
+from fairway.core.disciplines.rack import FEW, FORESEEN, MOST_TOLD, TOLD_MICROS, Key, Rack, spread
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
 NOTHING = 1e-9  # of a credit
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
+SAMPLED = 512  # flows that are looked at to guess how deep a job stands
 
 #: Jobs, their places and their flows.
 Columns = tuple[list[int], list[int], list[str | None]]
@@ -275,7 +276,28 @@ class Sfq:
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         positions = self._positions(now, fits)
-        return positions.get(arrival.job, len(positions))
+        if arrival.job in positions or len(positions) < FORESEEN:
+            return positions.get(arrival.job, len(positions))
+        return max(self._guess(arrival, now, fits), len(positions))
+
+    def _guess(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None) -> int:
+        """Guess how many come before a job that stands deep: by then all flows have come as far as its."""
+        own = self._flows.get(self._name(arrival.flow))
+        if own is None:
+            return 0
+        before = own.ahead(key_of(arrival), arrival.place, arrival.job, now, fits)
+        rounds = before / own.weight
+        level = own.used + rounds * self._expected(own, arrival.shape)
+        total = 0.0
+        flows, each = spread(self._flows.values(), SAMPLED)
+        for flow in flows:
+            shape = next(filter(fits, flow.ready), None)
+            if flow is not own and shape is not None:
+                turns = rounds
+                if self.by_seconds:
+                    turns = max(level - flow.used, 0.0) / max(self._expected(flow, shape), NOTHING)
+                total += min(turns * flow.weight, flow.due_count(now))
+        return before + int(total * each)
 
     def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
