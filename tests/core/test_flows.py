@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from fairway.core import events as happened
+from fairway.core.disciplines import DISCIPLINES
+from fairway.core.disciplines.sfq import Sfq
 from fairway.core.flows import FlowNow, busiest
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Extras
@@ -96,6 +98,20 @@ def test_what_came_of_a_flow_is_counted(at_once: bool) -> None:
     stage.micros += 1_000_000
     assert stage.rate_in("a") == pytest.approx(108, rel=0.02)
     assert stage.rate_in("b") == pytest.approx(12, rel=0.02)
+
+
+def test_the_flows_of_another_package_s_discipline_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Turns(Sfq):
+        name = "turns"
+
+    monkeypatch.setitem(DISCIPLINES, "turns", Turns)
+    stage = fair(slots=1)
+    stage.set("q", discipline="turns")
+    stage.come("aab")
+    stage.begun()
+    stage.micros += 1_000_000
+    assert stage.rate_in("a") > stage.rate_in("b") > 0
+    assert stage.flow("a").numbers.begun == 1
 
 
 def test_what_a_flow_holds_now_counts_in_its_slot_seconds() -> None:

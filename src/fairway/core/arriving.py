@@ -76,7 +76,7 @@ class Coming:
             asks.make_known(world, arrival.queue, now)
         state = State.SCHEDULED if arrival.place > now.wall else State.QUEUED
         self._told_with(queue, state, arrival.shape).append(arrival.job)
-        if queue.own.name == "sfq":
+        if queue.has_flows:
             self._count_flow(queue, arrival.flow, 1)
         surplus = queue.own.surplus(arrival)
         if surplus is not None:
@@ -89,7 +89,7 @@ class Coming:
             self._told_with(queue, State.QUEUED, group.shape).extend(group.jobs[:due])
         if due < len(group.jobs):
             self._told_with(queue, State.SCHEDULED, group.shape).extend(group.jobs[due:])
-        if queue.own.name == "sfq":
+        if queue.has_flows:
             self._count_flow(queue, group.flow, len(group.jobs))
 
     def count(self) -> None:

@@ -120,7 +120,7 @@ def _release(world: World, arrival: Arrival, now: Moment) -> None:
         state = advance(state, Trigger.DUE)
     queue = world.tree.put(arrival._replace(place=place, blocked=False), now.wall)
     world.numbers.arrived(queue, 1, now.mono)
-    if queue.own.name == "sfq":
+    if queue.has_flows:
         world.numbers.flow_arrived(queue, arrival.flow, 1)
     world.plan.batch.unblocks.append(Unblock(arrival.job, place))
     _tell(world, "job.unblocked", arrival, state, now)

@@ -197,7 +197,7 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     world.counts.begun += len(jobs)
     wait = (now.wall - places[len(places) // 2]) / 1e6
     world.numbers.began(queue, len(jobs), wait, mono)
-    if queue.own.name == "sfq":
+    if queue.has_flows:
         for its_flow, count in (Counter(flows) if flows is not None else {flow: len(jobs)}).items():
             world.numbers.flow_began(queue, its_flow, count, wait)
     world.forecasts.began(jobs, mono)

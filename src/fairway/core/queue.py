@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from fairway.core.discipline import Discipline
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
 from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, Arrival, QueueSettings, Rules, Shape
@@ -29,8 +30,8 @@ class Queue(Member):
     """One node of the tree."""
 
     __slots__ = (
-        "active", "bucket", "children", "clocks", "in_use", "known", "line", "made_of", "own", "path",
-        "rings", "rules", "settings", "shapes", "takers", "waiting",
+        "active", "bucket", "children", "clocks", "has_flows", "in_use", "known", "line", "made_of", "own",
+        "path", "rings", "rules", "settings", "shapes", "takers", "waiting",
     )  # fmt: skip
 
     def __init__(self, path: str, parent: Queue | None, order: int) -> None:
@@ -40,7 +41,9 @@ class Queue(Member):
         self.settings = NO_SETTINGS
         self.made_of: QueueSettings = parent.made_of if parent is not None else NO_SETTINGS
         self.rules: Rules = parent.rules if parent is not None else DEFAULT_RULES  # of jobs that say none
-        self.own = make_discipline(self.made_of)  # its own waiting jobs, in their order
+        self.own: Discipline  # its own waiting jobs, in their order
+        self.has_flows: bool  # and whether these are of flows that take turns
+        self.adopt(make_discipline(self.made_of))
         self.line = Member(self, 0)  # and what of its slots they hold
         self.shapes: Collection[Shape] = ()  # of its own jobs that are due, mostly as they are now
         self.takers: frozenset[Taker] = frozenset()  # that could begin one of them
@@ -51,6 +54,11 @@ class Queue(Member):
         self.known = False  # the store has a row for it
         self.active: dict[Member, None] = {}  # the members that are busy
         self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
+
+    def adopt(self, discipline: Discipline) -> None:
+        """Let its own jobs wait in this order from now on."""
+        # What `HasFlows` (flows.py) asks for; to hold 100,000 queues against a protocol would take a second.
+        self.own, self.has_flows = discipline, hasattr(discipline, "due_by_flow")
 
     def path_up(self) -> Iterator[Queue]:
         """Yield this queue and all above it, the root last."""

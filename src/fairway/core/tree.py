@@ -503,7 +503,8 @@ class Tree:
 
     def _rebuild(self, queue: Queue, now: int) -> None:
         """Give a queue a new discipline, and that one all its jobs."""
-        old, queue.own = queue.own, make_discipline(queue.made_of)
+        old = queue.own
+        queue.adopt(make_discipline(queue.made_of))
         self._estimate(queue)
         for arrival in old.drain():
             whole = self.deadlines.find(arrival.job) if self.deadlines else None

@@ -252,7 +252,7 @@ class World:
         """Count attempts of one queue that ended alike, ran for *seconds* and held *size* altogether."""
         queue, held = ended[0].queue, size / SLOT * (mono - ended[0].begun_at)
         self.numbers.ended(queue, len(ended), seconds, held, failed, mono)
-        if queue.own.name == "sfq":
+        if queue.has_flows:
             for flow, count in Counter([live.flow for live in ended]).items():
                 part = count / len(ended)
                 self.numbers.flow_ended(queue, flow, count, seconds * part, held * part, failed)
