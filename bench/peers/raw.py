@@ -66,27 +66,14 @@ class Raw:
     def measure(self, jobs: int) -> str:
         """Measure each batch size once; return the rates in words."""
         for size, rates in self._carried.items():
-            rates.append(self._once(jobs, size))
+            with self._server.database() as database:
+                self._copied.append(uvloop.run(fill(database.dsn, jobs)))
+                database.settle()
+                rates.append(uvloop.run(carry(database.dsn, jobs, size)))
+                ended = database.ask("SELECT count(*) FROM ended")
+            if ended != jobs:
+                raise RuntimeError(f"{jobs} jobs went in, {ended} ended")
         return ", ".join(f"{rates[-1]:,.0f} in batches of {size:,}" for size, rates in self._carried.items())
-
-    def _once(self, jobs: int, size: int) -> float:
-        with self._server.database() as database:
-            self._copied.append(uvloop.run(fill(database.dsn, jobs)))
-            database.settle()
-            rate = uvloop.run(carry(database.dsn, jobs, size))
-            ended = database.ask("SELECT count(*) FROM ended")
-        if ended != jobs:
-            raise RuntimeError(f"{jobs} jobs went in, {ended} ended")
-        return rate
-
-    def backlog_rows(self, backlogs: Sequence[int], rounds: int) -> Iterator[Row]:
-        """Yield what a short and a long backlog do to the server itself; the clock runs from the first begin."""
-        size, found = BATCHES[-1], list[Row]()
-        for jobs in backlogs:
-            rates = [self._once(jobs, size) for _ in range(rounds)]
-            found.append(median(f"drain from a backlog of {jobs:,}", f"{SIDE} {size}", rates, "jobs/s"))
-        yield from found
-        yield Row("the long one against the short one", SIDE, found[-1].value / found[0].value, "×")
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per batch size, and the bulk insert."""

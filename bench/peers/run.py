@@ -93,9 +93,6 @@ class Run:
         """The same drain from a short and from a very long backlog; a matter of tables, not of Redis."""
         for side in (side for side in self.sides if side.durable):
             self._take(f"backlog {side.name}", self._backlog_rows(side))
-        if self.limit is not None:
-            backlogs = (SHORT_BACKLOG, self.long_backlog)
-            self._take("backlog raw", self.limit.backlog_rows(backlogs, self.long_rounds))
 
     def idle(self) -> None:
         """What workers with nothing to do cost."""

@@ -148,6 +148,9 @@ async def test_a_renamed_queue_has_its_settings_and_jobs_under_the_new_name(api:
     assert (done["jobs"], done["left"], done["running"]) == (3, 0, 0)
     assert [await queue_of(api, job) for job in jobs] == ["new/x/a"] * 3
     assert (await api("GET", "/v1/queues/new/x"))["settings"]["limit"] == 7
+    refused = await api("POST", "/v1/queues/new/x/-/revert", {}, 409)
+    assert "renamed from 'old'" in refused["detail"]
+    assert (await api("GET", "/v1/queues/new/x"))["settings"]["limit"] == 7, "a step back loses nothing"
     assert [one["path"] for one in (await api("GET", "/v1/queues"))["queues"]] == ["new", "new/x", "new/x/a"]
     again = await api("POST", "/v1/jobs", {"queue": "new/x/a", "task": "t", "unique": "k1"}, 200)
     assert again["id"] == jobs[1], "its key came along"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
-from fairway.core.eta import ENOUGH, MARGIN, Eta, eta, expect
+from fairway.core.eta import ENOUGH, LATEST, MARGIN, Eta, eta, expect
 from tests.drawing import drawn
 
 from .stage import COMMAND, Stage
@@ -174,6 +174,44 @@ def test_a_rate_holds_jobs_back() -> None:
     assert found is not None
     assert found.seconds == pytest.approx(120, rel=0.02)
     assert "rate" in found.basis
+
+
+def test_what_would_start_after_all_time_is_told_to_start_at_its_end() -> None:
+    stage = taught()
+    stage.set("q", rate="1/365d", burst=1)
+    stage.submit(*range(150, 9150))
+    said = told(stage, 9149)
+    assert said is not None
+    assert said.starts_at == said.p90[1] == LATEST
+
+
+def test_of_a_queue_of_which_nothing_has_ended_it_is_told_by_what_turns_take_on_the_whole() -> None:
+    stage = busy(taught())
+    stage.submit(*range(500, 520), queue="new")
+    said = told(stage, 519)
+    assert said is not None
+    assert (said.starts_at - stage.now.wall) / 1e6 == pytest.approx(20 * 1.0 / 2, rel=0.5)
+
+
+def test_a_deep_fair_queue_teaches_too() -> None:
+    """Nothing but that queue is there, and never fewer than 1,500 jobs in it."""
+    stage = Stage()
+    stage.set("q", discipline="sfq")
+    stage.join("w", 50)
+    numbers = count(1)
+    for _ in range(1500):
+        stage.submit(job := next(numbers), flow=f"f{job % 300}")
+    for _ in range(60):
+        stage.micros += 1_000_000
+        stage.finish(*stage.live)
+        for _ in range(60):
+            stage.submit(job := next(numbers), flow=f"f{job % 300}")
+        stage.beat("w")
+        stage.step()
+    said = told(stage, next(numbers) - 1)
+    assert said is not None
+    waits = (said.starts_at - stage.now.wall) / 1e6
+    assert waits == pytest.approx(len(stage.core.world.tree.queues["q"].own) / 50, rel=0.5)
 
 
 @pytest.mark.parametrize("settings", [{"paused": True}, {"limit": 0}])

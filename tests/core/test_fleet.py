@@ -54,22 +54,16 @@ def test_a_silent_worker_loses_its_attempts_after_a_lease_and_no_sooner() -> Non
     assert stage.workers == {}
 
 
-@pytest.mark.parametrize(("among", "most"), [("queues", 12), ("flows", 18)])
-def test_nobody_pays_for_the_time_in_which_its_worker_was_dead(among: str, most: int) -> None:
-    """A queue goes on level with the others; a flow is given what it missed meanwhile, some 6 turns here."""
+def test_no_queue_pays_for_the_time_in_which_its_worker_was_dead() -> None:
+    """Nor is it paid for the turns that others had meanwhile: it goes on level with them."""
     stage = Stage()
-    stage.set("q", discipline="sfq", charge="seconds")
-
-    def submit(tenant: str, *jobs: int) -> None:
-        stage.submit(*jobs, **{"queue": tenant} if among == "queues" else {"flow": tenant})
-
     stage.join("dead", 2)
-    submit("a", 1, 2)
+    stage.submit(1, 2, queue="a")
     stage.step()
     stage.join("w", 2)
     for number in range(100, 300, 3):
-        for tenant, job in zip("abc", range(number, number + 3), strict=True):
-            submit(tenant, job)
+        for queue, job in zip("abc", range(number, number + 3), strict=True):
+            stage.submit(job, queue=queue)
     begun: list[int] = []
     lost_at = 0
     for _ in range(40):
@@ -85,7 +79,42 @@ def test_nobody_pays_for_the_time_in_which_its_worker_was_dead(among: str, most:
     assert lost_at
     first, then = begun[lost_at : lost_at + 6], begun[lost_at : lost_at + 30]
     assert {1, 2} <= set(first), "it waits until the others have had as much as it held in vain"
-    assert 9 <= sum(job < 3 or job % 3 == 1 for job in then) <= most, "it is paid for the past"
+    assert 9 <= sum(stage.arrivals[job].queue == "a" for job in then) <= 12, "it is paid for the past"
+
+
+@pytest.mark.parametrize(("assured", "paid"), [(None, 12.0), (1, 6.0)])
+def test_what_a_worker_did_before_it_died_is_paid_for_at_every_level(
+    assured: int | None, paid: float
+) -> None:
+    """Two slots for six seconds, then it is silent for a lease; what is assured costs nothing anyway."""
+    stage = Stage()
+    stage.set("t", assured=assured)
+    stage.set("t/a", assured=assured)
+    stage.join("w", 2)
+    wait(stage, LEASE)
+    stage.submit(1, 2, queue="t/a")
+    stage.step()
+    wait(stage, 6, naming=(1, 2))
+    stage.beat("w", 1, 2)
+    tree = stage.core.world.tree
+    assert [round(tree.queues[path].used_until(stage.now.mono), 3) for path in ("t", "t/a")] == [paid, paid]
+    assert returned(wait(stage, LEASE + 1, silent=True)) == [1, 2]
+    assert [round(tree.queues[path].used, 3) for path in ("t", "t/a")] == [paid, paid]
+    assert tree.queues["t/a"].line.used == pytest.approx(12.0)
+
+
+def test_the_charge_of_a_flow_stands_when_its_worker_is_lost() -> None:
+    stage = Stage()
+    stage.set("q", discipline="sfq", charge="seconds")
+    stage.join("w", 1)
+    wait(stage, LEASE)
+    stage.submit(1, flow="a")
+    stage.submit(2, flow="a")
+    stage.step()
+    assert returned(wait(stage, LEASE + 1, silent=True)) == [1]
+    stage.join("x", 1, incarnation="x.1")
+    stage.submit(3, flow="b")
+    assert stage.begun() == [3]
 
 
 def test_what_is_killed_with_its_lease_has_a_lease_of_its_own() -> None:

@@ -30,13 +30,14 @@ steps = st.lists(
         st.tuples(st.just("weight"), st.sampled_from(PATHS), st.sampled_from([0.5, 1.0, 2.0, 5.0])),
         st.tuples(st.just("priority"), st.sampled_from(PATHS), st.integers(-1, 1)),
         st.tuples(st.just("wait"), st.floats(0.0, 5.0)),
-        st.tuples(st.just("learn"), st.sampled_from([0.001, 0.05, 2.0])),
+        st.tuples(st.just("learn"), st.sampled_from([0.001, 0.05, 2.0, 60.0, 4000.0]), st.integers(1, 100)),
+        st.tuples(st.just("lose"), st.integers(0, 50), st.floats(0.0, 20.0)),
         st.tuples(st.just("worker"), st.sampled_from([(0,), (1,), (0, 1)])),
         st.tuples(st.just("pause"), st.sampled_from(PATHS), st.booleans()),
         st.tuples(st.just("discipline"), st.sampled_from(PATHS), st.sampled_from([None, "fifo", "priority"])),
         st.tuples(st.just("time"), st.integers(-10, 10)),
     ),
-    max_size=60,
+    max_size=120,
 )
 
 
@@ -117,9 +118,17 @@ class Comparison:
     def wait(self, seconds: float) -> None:
         self.tree.mono += seconds
 
-    def learn(self, seconds: float) -> None:
+    def lose(self, number: int, seconds: float) -> None:
+        """A worker was gone for so long."""
+        if self.naive.running:
+            job = sorted(self.naive.running)[number % len(self.naive.running)]
+            path, size = self.naive.running[job]
+            self.tree.write_off(self.tree.queues[path], size, seconds)
+            self.release(number)
+
+    def learn(self, seconds: float, turns: int) -> None:
         """Turns take so long for a while: what is held now counts for more, or for less, from then on."""
-        for _ in range(100):
+        for _ in range(turns):
             self.tree.learn(seconds)
 
     def assured(self, path: str, assured: int | None) -> None:

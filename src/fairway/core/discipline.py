@@ -108,7 +108,7 @@ class Discipline(Protocol):
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
         """Count the due jobs that would be served before this one, of the shapes that fit if told so.
 
-        Exact to 1,000, a guess of no less beyond; many ask one after the other, with equal *fits*.
+        Exact to 1,000, beyond that it may be a guess. Many ask one after the other, with equal *fits*.
         """
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:

@@ -135,12 +135,12 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
         world.remember((held.job,), held.attempt, incarnation)
 
 
-def lose(world: World, live: Live, why: str, now: Moment) -> None:
-    """An attempt's worker is gone, or never named it within a lease."""
+def lose(world: World, live: Live, why: str, now: Moment, last_seen: float | None = None) -> None:
+    """An attempt's worker is gone, or never named it within a lease. *last_seen* at work, if not just now."""
     world.counts.lost += 1
     world.count_ended((live,), now.mono - live.begun_at, live.size, now.mono, failed=True)
-    last_seen = max(live.begun_at, min(live.worker.heard_at, live.named_at))
-    settle(world, live, "lost", note("WorkerLost", why), now, dead=now.mono - last_seen)
+    dead = 0.0 if last_seen is None else now.mono - max(live.begun_at, last_seen)
+    settle(world, live, "lost", note("WorkerLost", why), now, dead=dead)
 
 
 def settle(

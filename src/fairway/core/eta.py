@@ -36,7 +36,8 @@ MOST_PENDING = 1000  # jobs whose begin is awaited
 SAMPLE_SECONDS = 0.1  # between two samples
 GRAIN = 0.02  # seconds that are added at least to waits that are compared
 MOST_STREAMS = 50  # queues whose backlogs are followed
-DEEPEST = 1000  # jobs of a queue that are looked at one by one, for a sample
+DEEPEST = 1000  # jobs of a queue of which it is counted how many are due
+LATEST = 253_402_300_799_000_000  # the year 9999, in microseconds: nobody can write a later time
 PRIOR = [4.0 ** (step / 10) for step in range(-10, 11)]  # counted in: the first twenty are of one minute only
 MISSES = 0.035  # the part of low, and of high bounds that may fail: below 5 %, for what is learnt is past
 STEP = 0.01  # by how much more, or less, of the ratios the next bounds leave out
@@ -112,8 +113,6 @@ class Forecasts:
         job = arrivals[self._draws * 7919 % len(arrivals)]  # not always the first of a bulk, nor the last
         queue = world.tree.find(job.queue)
         if queue is None or job.place > now.wall or job.job in world.live or job.blocked:
-            return
-        if queue.own.name == "sfq" and len(queue.own) > DEEPEST:
             return
         found = expect(world, job, now)
         if found is not None:
@@ -217,7 +216,7 @@ def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Et
     wait = min(max(wait, bounds[1]), bounds[2])
     least = max(found.least - due_in, 0.0)
     start = now.wall + round(due_in * 1e6)
-    times = (start + round(max(one, least) * 1e6) for one in (wait, *bounds))
+    times = (min(start + round(max(one, least) * 1e6), LATEST) for one in (wait, *bounds))
     starts_at, low, quarter, three_quarters, high = times
     return Eta(starts_at, (quarter, three_quarters), (low, high), found.basis)
 
@@ -243,7 +242,8 @@ def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) ->
         step = rated / (ahead + 1)
         return Expectation(rated, GRAIN, f"{ahead} ahead of it, at the rate that is set", step, rated)
     grain = max(each, GRAIN)
-    basis = f"{ahead} ahead of it, {each:.2g} slot-seconds each, {slots} slots to share"
+    limits = [node.settings.limit for node in queue.path_up() if node.settings.limit is not None]
+    basis = f"{ahead} ahead of it, {each:.2g} slot-seconds each, {min([slots, *limits])} slots to share"
     return Expectation(wait, grain, basis, grain, rated)
 
 
@@ -301,9 +301,11 @@ def _free_slots(fitting: Iterable[Worker]) -> int:
 
 
 def _mean_work(world: World, queue: Queue, task: str) -> float | None:
+    """Return the slot-seconds that a job takes: as others of its queue, else of its task, else of all did."""
     numbers = world.numbers.find(queue)
     own = numbers.mean_work() if numbers is not None else None
-    return own if own is not None else world.estimates.find(task)
+    own = own if own is not None else world.estimates.find(task)
+    return own if own is not None else world.tree.turn_seconds
 
 
 def _rate_wait(queue: Queue, ahead: int, mono: float) -> float:

@@ -19,7 +19,7 @@ from fairway.core.placement import Kept
 from fairway.core.queue import Queue, Runs
 from fairway.core.world import Worker, World
 
-MOST_AHEAD = 1000  # up to which what stands ahead is counted
+COUNTED = 1000  # jobs ahead that are counted one by one; of more it is said about how many there are
 
 
 class Why(NamedTuple):
@@ -52,11 +52,11 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
 
 
 def position(world: World, job: Arrival, now: int) -> int | None:
-    """Count the due jobs ahead in the job's own queue, exact to 1,000."""
+    """Count the due jobs ahead in the job's own queue; exact to 1,000, beyond that it may be a guess."""
     queue = world.tree.find(job.queue)
     if queue is None or job.place > now or job.job in world.live or job.blocked:
         return None
-    return min(queue.ahead_of(job, now), MOST_AHEAD)
+    return queue.ahead_of(job, now)
 
 
 def limited_by(queue: Queue, mono: float) -> str | None:
@@ -161,7 +161,7 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     # What no worker here can run is passed over, and stands in nobody's way.
     ahead = queue.own.ahead(job, now, Runs(frozenset(worker.kind.whole for worker in able)))
     if ahead and ahead >= free:
-        return _behind(queue, job, min(ahead, MOST_AHEAD), now)
+        return _behind(queue, job, ahead, now)
     if not free and job.shape.worker:
         said = f"pinned to '{job.shape.worker}', which is full; it is the next of its queue"
         return Why("busy", said, job.shape.worker)
@@ -191,7 +191,7 @@ def _behind(queue: Queue, job: Arrival, ahead: int, now: int) -> Why:
 
 
 def _jobs(count: int) -> str:
-    return "1,000 or more jobs" if count >= MOST_AHEAD else "1 job" if count == 1 else f"{count} jobs"
+    return f"about {count:,} jobs" if count >= COUNTED else "1 job" if count == 1 else f"{count} jobs"
 
 
 def _fitting(world: World, job: Arrival) -> list[Worker]:

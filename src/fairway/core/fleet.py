@@ -143,8 +143,9 @@ def _judge(world: World, worker: Worker, now: Moment) -> None:
     for live in list(worker.live.values()):
         lease = timers.kill_lease if live.kill else timers.lease
         begun = live.attempt > 0  # else its begin is not even written
-        if begun and min(worker.heard_at, live.named_at) < now.mono - lease:
-            lose(world, live, why, now)
+        last_seen = min(worker.heard_at, live.named_at)
+        if begun and last_seen < now.mono - lease:
+            lose(world, live, why, now, last_seen)
     worker.refusing |= silent  # it gets nothing more before its next beat
     if silent and not worker.live:
         bury(world, worker.spec.incarnation, "its worker was not heard of for a whole lease", now)

@@ -53,12 +53,12 @@ def _begin(world: World, source: Queue | None, ask: MoveAsked, now: Moment) -> R
 
 def _why_not(world: World, source: Queue, ask: MoveAsked) -> Error | None:
     """Say why a branch cannot go there."""
-    if _is_below(ask.to, ask.path):
+    if is_below(ask.to, ask.path):
         return "invalid", f"queue '{ask.path}' cannot be moved into itself"
     if ask.rename and world.tree.find(ask.to) is not None:
         return "exists", f"there is a queue '{ask.to}' already; `delete --move-to` brings two together"
     for one in (pair for moving in world.tree.moving.items() for pair in moving):
-        if _is_below(ask.path, one) or _is_below(one, ask.path) or _is_below(ask.to, one):
+        if is_below(ask.path, one) or is_below(one, ask.path) or is_below(ask.to, one):
             return "moving", f"queue '{one}' takes part in another move; wait until that is over"
     branch = list(source.subtree())
     if len(branch) > MOST_QUEUES:
@@ -70,7 +70,8 @@ def _why_not(world: World, source: Queue, ask: MoveAsked) -> Error | None:
     return None
 
 
-def _is_below(path: str, branch: str) -> bool:
+def is_below(path: str, branch: str) -> bool:
+    """Say whether a queue is a branch's top, or below it."""
     return path == branch or path.startswith(branch + "/")
 
 
@@ -173,7 +174,7 @@ def move_page(world: World, ask: PageAsked, now: Moment) -> None:
 
 def left_in(world: World, source: Queue) -> int:
     """Count what still waits in a branch, for its turn or for other jobs."""
-    held = sum(_is_below(one.arrival.queue, source.path) for one in world.blocked.values())
+    held = sum(is_below(one.arrival.queue, source.path) for one in world.blocked.values())
     return source.waiting + held
 
 

@@ -75,18 +75,11 @@ class Ring:
                 return member
             heapreplace(excess, (rank, standing, served, order, version, member))
 
-    def note_anew(self, mono: float, ahead: float) -> None:
-        """The measure has changed: look again at those that hold slots; of the others it says the same.
-
-        To note everybody again would take a second with 100,000 members, in which nothing ends; so turns seem
-        longer, and the measure changes again.
-        """
-        holding = [member for member, owed in self.members.items() if not owed and _exceeds(member)]
-        if len(self.members) > 1 and holding:
-            self._excess = [note for note in self._excess if not _exceeds(note[-1])]
-            heapify(self._excess)
-            for member in holding:
-                self._note(member, False, mono, ahead)
+    def note_anew(self, member: Member, mono: float, ahead: float) -> None:
+        """Note where a member stands, if it is in: what was noted before its version rose is void."""
+        owed = self.members.get(member)
+        if owed is not None and len(self.members) > 1:
+            self._note(member, owed, mono, ahead)
 
     def _note(self, member: Member, owed: bool, mono: float, ahead: float) -> None:
         if owed:
@@ -111,10 +104,6 @@ class Ring:
         self._excess = list({one[-1]: one for one in self._excess if _holds(one, members, False)}.values())
         heapify(self._owed)
         heapify(self._excess)
-
-
-def _exceeds(member: Member) -> bool:
-    return member.held > member.assured
 
 
 def _part(member: Member) -> float:

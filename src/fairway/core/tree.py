@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from math import exp, log
 
 from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
@@ -29,7 +30,9 @@ from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
 #: h in seconds: before anything was learnt, and its bounds.
-FIRST_AHEAD, LEAST_AHEAD, MOST_AHEAD = 1.0, 0.002, 3600.0
+FIRST_H, LEAST_H, MOST_H = 1.0, 0.002, 3600.0
+#: By how much turns must be longer, or shorter, before h changes: the logarithm of a quarter.
+NOTICED = log(1.25)
 #: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
 FEW_SHAPES = 8
 
@@ -51,8 +54,8 @@ class Tree:
         self.newly_named: set[str] = set()  # since somebody looked: see core/pins.py
         self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
-        self.ahead = FIRST_AHEAD  # h: for how long the slots that are held now are counted beforehand
-        self._turn_seconds = 0.0  # what a slot is held for on average
+        self.ahead = FIRST_H  # h: for how long the slots that are held now are counted beforehand
+        self._turn_log = 0.0  # the logarithm of the seconds for which a slot is held, on average
         self._turns_learnt = 0
         self.bounded = False  # some queue takes no more than so many jobs
         self.keyed = False  # in some queue jobs without a unique key have their payload as one
@@ -61,6 +64,7 @@ class Tree:
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
         self.alarms = Alarms()
+        self._holding: dict[Queue, None] = {}  # whose own jobs hold slots
         self._seen = 0  # the wall time at the last plan
 
     # --- finding ---------------------------------------------------------------------------------
@@ -280,6 +284,7 @@ class Tree:
                 self.alarms.await_token(above, self.mono)
             self._charge(above, count * size)
             above = above.parent
+        self._holding[queue] = None
         if not served.more:
             self._less(queue, offer.shape, now, refresh=False)
         self._refresh(queue)
@@ -295,7 +300,10 @@ class Tree:
         self._weigh(queue, -count, -size)
 
     def write_off(self, queue: Queue, size: int, seconds: float) -> None:
-        """Units of slots that are still held were of no use for so long: their worker was gone."""
+        """Units of slots that are still held were of no use for so long: their worker was gone.
+
+        Judged by what a queue holds above its assured slots now: what it held meanwhile is not known.
+        """
         for member in (queue.line, *queue.path_up()):
             member.pass_time(self.mono)
             over = min(size, member.held - member.assured)
@@ -309,15 +317,25 @@ class Tree:
         much less, one that is a turn behind would be given all slots freed together, and then none for long.
         """
         self._turns_learnt += 1
-        self._turn_seconds += (seconds - self._turn_seconds) * max(1 / self._turns_learnt, 0.02)
-        if not self.ahead / 3 < self._turn_seconds < self.ahead * 3:
-            ahead = min(max(self._turn_seconds, LEAST_AHEAD), MOST_AHEAD)
-            if ahead != self.ahead:
-                self.ahead = ahead
-                for queue in self.queues.values():
-                    if queue.held:
-                        for ring in queue.rings.values():
-                            ring.note_anew(self.mono, ahead)
+        share = max(1 / self._turns_learnt, 0.05)
+        # By the logarithm: one turn of an hour among short ones is not to change everything.
+        self._turn_log += (log(min(max(seconds, LEAST_H), MOST_H)) - self._turn_log) * share
+        if abs(self._turn_log - log(self.ahead)) > NOTICED:
+            self.ahead = exp(self._turn_log)
+            self._note_anew()
+
+    @property
+    def turn_seconds(self) -> float | None:
+        """For how long a slot is held, mostly; None before anything is known."""
+        return exp(self._turn_log) if self._turns_learnt else None
+
+    def _note_anew(self) -> None:
+        """The measure has changed: what was noted of those that hold slots is void, and of no others."""
+        for member in dict.fromkeys(one for queue in self._holding for one in (queue.line, *queue.path_up())):
+            member.version += 1
+            if member.parent is not None:
+                for ring in member.parent.rings.values():
+                    ring.note_anew(member, self.mono, self.ahead)
 
     def _weigh(self, queue: Queue, count: int, size: int) -> None:
         mono = self.mono
@@ -327,6 +345,10 @@ class Tree:
             member.version += 1
         for above in queue.path_up():
             above.in_use += count
+        if queue.line.held:
+            self._holding[queue] = None
+        else:
+            self._holding.pop(queue, None)
         self._refresh(queue)
 
     def _charge(self, member: Member, size: int) -> None:

@@ -283,13 +283,13 @@ class World:
     def forget(self, live: Live, dead: float = 0.0) -> None:
         """An attempt is over, however: free its slot and its place under every limit.
 
-        Nobody pays for the seconds for which its worker was *dead*.
+        No queue pays for the seconds for which its worker was *dead*; the charge of a flow stands.
         """
         del self.live[live.job]
         del live.worker.live[live.job]
         live.worker.free += live.size
         if live.queue.own.by_seconds:
-            self.settle_charge(live, self.tree.mono - live.begun_at - dead)
+            self.settle_charge(live, self.tree.mono - live.begun_at)
         if dead:
             self.tree.write_off(live.queue, live.size, dead)
         self.tree.release(live.queue, 1, live.size)

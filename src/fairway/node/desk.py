@@ -680,8 +680,8 @@ def _standing(world: World, job: StoredJob) -> Standing | None:
     if why is None:
         return Standing(None, None, rules=rules)
     position = explaining.position(world, arrival, now.wall)
-    exact = position if position is not None and position < explaining.MOST_AHEAD else None
-    return Standing(Waiting(why.reason, why.detail, why.on), position, eta(world, arrival, now, exact), rules)
+    when = eta(world, arrival, now, position)
+    return Standing(Waiting(why.reason, why.detail, why.on), position, when, rules)
 
 
 def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, Rules]:

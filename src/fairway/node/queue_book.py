@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairway.core.moving import left_in
+from fairway.core.moving import is_below, left_in
 from fairway.core.queue import moved_path
 from fairway.core.settings import read_settings, show_settings
 from fairway.core.world import World
@@ -28,12 +28,27 @@ async def settings_before(store: Store, path: str, number: int | None) -> dict[s
         raise NotFound(f"{which} of queue '{path}' is known; see its history", code="no_such_change")
     change = found[0].change
     settings = change.old if number is None else change.new
+    if settings is None and number is None and (origin := await _renamed_from(store, path, change.at)):
+        raise Conflict(
+            f"queue '{path}' was renamed from '{origin}' and has not been changed since; set what you want, "
+            f"the history of '{origin}' shows how it was",
+            code="renamed",
+        )
     if settings is None and number is not None:
         raise Conflict(f"after change {number} there was no queue '{path}'", code="deleted")
     known = read_settings(msgspec.json.decode(settings or b"{}"))
     if known.moving is not None:
         raise Conflict(f"queue '{path}' was being moved then; name the number of a change", code="moving")
     return show_settings(known)
+
+
+async def _renamed_from(store: Store, path: str, at: int) -> str | None:
+    """Return the name that a queue had before, if it was made by a rename at that moment."""
+    for _, change in await store.queue_changes(None, MOST_CHANGES):
+        moving = (msgspec.json.decode(change.new).get("moving") if change.new is not None else None) or {}
+        if change.at == at and moving.get("rename") and is_below(path, moving["to"]):
+            return moved_path(path, moving["to"], change.path)
+    return None
 
 
 # --- moves -----------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairway.core.disciplines.rack import Hears, Key, Rack
+from fairway.core.disciplines.fronts import Fits
+from fairway.core.disciplines.rack import FEW, Hears, Key, Rack
 from fairway.core.model import Arrival
 
 
@@ -30,6 +31,13 @@ class Flow(Rack):
             return False
         [line] = self.lines.values()
         return line.first_place() <= now
+
+    def count_due(self, now: int, fits: Fits | None) -> int:
+        """Count the due jobs of the shapes that fit; where there are many kinds, all that wait."""
+        if len(self.lines) > FEW:
+            return self.count
+        fitting = (line for key, line in self.lines.items() if fits is None or fits(key.shape))
+        return sum(line.count_until(now) for line in fitting)
 
 
 def key_of(arrival: Arrival) -> Key:

@@ -9,9 +9,9 @@ fit it (`fronts.py`), so that what nobody can run costs nobody anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
 
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
@@ -41,12 +41,15 @@ class Key(NamedTuple):
     flow: str | None = None
 
 
-def spread(everybody: Collection[Item], most: int) -> tuple[Collection[Item], float]:
-    """Return up to *most* of all, evenly spread, and for how many each of them stands."""
-    if len(everybody) <= most:
-        return everybody, 1.0
-    some = list(islice(everybody, 0, None, -(-len(everybody) // most)))
-    return some, len(everybody) / len(some)
+def spread(everybody: Iterable[Item], size: Callable[[Item], int], most: int) -> list[tuple[Item, float]]:
+    """Return the largest of all, and of the others some of every size, each with how many it stands for."""
+    ranked = sorted(everybody, key=size, reverse=True)
+    whole = most // 2 if len(ranked) > most else len(ranked)
+    found = [(one, 1.0) for one in ranked[:whole]]
+    step = (len(ranked) - whole) / (most - whole)
+    if step:
+        found += [(ranked[whole + int((number + 0.5) * step)], step) for number in range(most - whole)]
+    return found
 
 
 class Rack:
@@ -58,6 +61,7 @@ class Rack:
         "_fronts",
         "_hears",
         "_later",
+        "_sampled",
         "_seen",
         "_told",
         "_told_at",
@@ -80,6 +84,7 @@ class Rack:
         self._ends: dict[bool, Fronts[Key]] | None = None  # and who came first, and last
         self._told: dict[Fits | None, dict[int, int]] | None = None
         self._told_at = 0
+        self._sampled: tuple[int, list[tuple[tuple[Key, Line], float]]] | None = None
 
     # --- jobs come and go ----------------------------------------------------------------------------
     def put(self, key: Key, place: int, job: int, tag: int = 0) -> None:
@@ -198,23 +203,28 @@ class Rack:
     def ahead(self, key: Key, place: int, job: int, now: int, fits: Fits | None = None) -> int:
         """Count the due jobs before this one; where there are many lines, exact to 1,000 and then a guess."""
         self.pass_time(now)
-        told: Mapping[int, int] = {}
-        if len(self.lines) > COUNTED:
-            told = self._positions(fits)
-            if job in told or len(told) < FORESEEN:
-                return told.get(job, len(told))
-        own = -key.priority if self.by_priority else 0
-        total = 0
-        lines, each = spread(self.lines.items(), COUNTED)
-        for (shape, priority, _), line in lines:
-            rank = -priority if self.by_priority else 0
-            if not line.is_due or (fits is not None and not fits(shape)):
+        many = len(self.lines) > COUNTED
+        told = self._positions(fits) if many else {}
+        if many and (job in told or len(told) < FORESEEN):
+            return told.get(job, len(told))
+        own, total = -key.priority if self.by_priority else 0, 0.0
+        for (its_key, line), times in self._some() if many else zip(self.lines.items(), repeat(1.0)):
+            rank = -its_key.priority if self.by_priority else 0
+            if not line.is_due or its_key == key or (fits is not None and not fits(its_key.shape)):
                 continue
             if rank < own:
-                total += line.count_until(self._seen)
+                total += line.count_until(self._seen) * times
             elif rank == own:
-                total += min(line.count_before(place, job), line.count_until(self._seen))
-        return max(int(total * each), len(told))
+                total += min(line.count_before(place, job), line.count_until(self._seen)) * times
+        if (mine := self.lines.get(key)) is not None:
+            total += min(mine.count_before(place, job), mine.count_until(self._seen))
+        return max(int(total), len(told))
+
+    def _some(self) -> list[tuple[tuple[Key, Line], float]]:
+        """Return some of very many lines, the longest among them; kept for a second."""
+        if self._sampled is None or self._seen > self._sampled[0] + TOLD_MICROS:
+            self._sampled = self._seen, spread(self.lines.items(), _length, COUNTED)
+        return self._sampled[1]
 
     def _positions(self, fits: Fits | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
@@ -359,3 +369,7 @@ def _anything(shape: Shape) -> bool:
 
 def _always(key: Key, fits: Fits) -> bool:
     return True
+
+
+def _length(item: tuple[Key, Line]) -> int:
+    return len(item[1])

@@ -35,7 +35,7 @@ MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
 NOTHING = 1e-9  # of a credit
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
-SAMPLED = 512  # flows that are looked at to guess how deep a job stands
+SAMPLED = 128  # flows that are looked at to guess how deep a job stands
 
 #: Jobs, their places and their flows.
 Columns = tuple[list[int], list[int], list[str | None]]
@@ -76,6 +76,7 @@ class Sfq:
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
         self._told: tuple[int, int, dict[Fits | None, dict[int, int]]] = (-1, 0, {})
+        self._sampled: tuple[int, list[tuple[Flow, float]]] | None = None
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -275,13 +276,15 @@ class Sfq:
         return flow is not None and flow.holds(key_of(arrival), arrival.place, arrival.job)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        guess = self._guess(arrival, now, fits) if self._count > FORESEEN else 0
+        if guess > 2 * FORESEEN:
+            return guess
         positions = self._positions(now, fits)
-        if arrival.job in positions or len(positions) < FORESEEN:
-            return positions.get(arrival.job, len(positions))
-        return max(self._guess(arrival, now, fits), len(positions))
+        return positions.get(arrival.job, max(guess, len(positions)))
 
     def _guess(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None) -> int:
         """Guess how many come before a job that stands deep: by then all flows have come as far as its."""
+        self._pass_time(now)
         own = self._flows.get(self._name(arrival.flow))
         if own is None:
             return 0
@@ -289,15 +292,20 @@ class Sfq:
         rounds = before / own.weight
         level = own.used + rounds * self._expected(own, arrival.shape)
         total = 0.0
-        flows, each = spread(self._flows.values(), SAMPLED)
-        for flow in flows:
+        for flow, times in self._some(now):
             shape = next(filter(fits, flow.ready), None)
             if flow is not own and shape is not None:
                 turns = rounds
                 if self.by_seconds:
                     turns = max(level - flow.used, 0.0) / max(self._expected(flow, shape), NOTHING)
-                total += min(turns * flow.weight, flow.due_count(now))
-        return before + int(total * each)
+                total += min(turns * flow.weight, flow.count_due(now, fits)) * times
+        return before + int(total)
+
+    def _some(self, now: int) -> list[tuple[Flow, float]]:
+        """Return some of very many flows, the longest among them; kept for a second."""
+        if self._sampled is None or not 0 <= now - self._sampled[0] <= TOLD_MICROS:
+            self._sampled = now, spread(self._flows.values(), lambda flow: flow.count, SAMPLED)
+        return self._sampled[1]
 
     def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
         """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
@@ -311,12 +319,9 @@ class Sfq:
         return told[fits]
 
     def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
-        """Count the due jobs of a job's own flow that come before it, exact to 1,000."""
+        """Count the due jobs of a job's own flow that come before it, as `ahead` does."""
         flow = self._flows.get(self._name(arrival.flow))
-        if flow is None:
-            return 1000
-        jobs = enumerate(islice(flow.order(now), 1000))
-        return next((number for number, (*_, job, _) in jobs if job == arrival.job), 1000)
+        return flow.ahead(key_of(arrival), arrival.place, arrival.job, now) if flow is not None else 0
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
         return self._foreseen(now, most, fits)
@@ -542,7 +547,7 @@ class Sfq:
         self._active.clear()
         self._waits.clear()
         self._fronts.forget()
-        self._longest = None
+        self._longest = self._sampled = None
         return flows
 
     # --- flows as people see them: core/flows.py ---------------------------------------------------------
