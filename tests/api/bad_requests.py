@@ -95,7 +95,7 @@ BAD: list[Bad] = [
         "invalid",
         *(job(max_attempts=count) for count in (0, -1, True, 1.0, 1.5, "3", 10**7, 2**70)),
         *(job(max_crashes=count) for count in (0, -1, False, 1.0, "3")),
-        *(job(concurrency=count) for count in (-1, True, 1.0, "3", 2**70)),
+        *(job(concurrency=count) for count in (0, -1, True, 1.0, "3", 2**70)),
         *(job(priority=number) for number in (32768, -32769, 1.5, "1", None, True, 2**70, "\ud800")),
         *(job(run_at=time) for time in ("", "soon", "2027-01-15", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z",
                                         "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-23:59", 5, "10000-01-01T00:00:00Z")),

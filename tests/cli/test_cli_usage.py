@@ -63,6 +63,7 @@ def check(line: str, says: str, exit_code: int = 2) -> None:
         ("submit --at 2026-01-01T00:00:00 -- true", "RFC 3339"),
         ("submit --delay -5 -- true", "not a duration"),
         ("submit --attempts 0 -- true", "--attempts"),
+        ("submit --concurrency 0 -- true", "--concurrency"),
         ("submit --delivery exactly_once -- true", "--delivery"),
         ("submit --args [1] -- true", "belong to --task"),
         ("submit --task a.b --args [1", "is not JSON"),
