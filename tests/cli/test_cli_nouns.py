@@ -180,6 +180,12 @@ def test_a_number_of_any_size_is_sent_as_one(node: StandIn, text: str, number: i
     assert node.asked[-1].body == {"weight": number}
 
 
+def test_a_queue_that_cannot_be_is_refused_before_it_is_asked_for(node: StandIn) -> None:
+    result = node.run("queues", "set", "a\nb", "limit=3")
+    assert (result.exit_code, node.asked) == (2, [])
+    assert r"queue 'a\nb' is not a queue path: write 1 to 8 segments of ASCII letters" in result.stderr
+
+
 def test_set_pause_and_resume_send_only_what_changes(node: StandIn) -> None:
     node.answer("PATCH /v1/queues/acme/emails", QUEUE)
     for words in (["set", "acme/emails", "limit=none", "discipline=fifo"], ["pause", "acme/emails"]):
