@@ -141,13 +141,19 @@ async def test_a_refusal_names_queue_and_field_and_changes_nothing(
         ({"": 1}, "flow_weights: flow '' is empty"),
         ({"ok": 1, "a" * 10_000: 1}, f"flow_weights: flow '{'a' * 60}…' has 10000 characters; at most 200"),
         ({"a\0b": 1}, r"flow_weights: flow 'a\x00b' has a NUL"),
-        *(
-            ({"ok": 1, "é": weight}, "flow_weights: the weight of flow 'é' must be a number between 0.01 and")
-            for weight in (0, 1e7, 10**400, -1, "1", True, None, [], {})
-        ),
     ],
 )
-def test_a_refused_weight_names_its_flow(weights: dict[str, Any], says: str) -> None:
+def test_a_refused_flow_is_named(weights: dict[str, Any], says: str) -> None:
+    refuse_weights(weights, says)
+
+
+@pytest.mark.parametrize("weight", [0, 1e7, 10**400, -1, "1", True, None, [], {}])
+def test_a_refused_weight_names_its_flow(weight: Any) -> None:
+    says = "flow_weights: the weight of flow 'é' must be a number between 0.01 and 1,000,000"
+    refuse_weights({"ok": 1, "é": weight}, says)
+
+
+def refuse_weights(weights: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         changes_of(SettingsChanges(flow_weights=weights))
     assert refusal.value.detail.startswith(says) and refusal.value.field == "flow_weights"
