@@ -38,8 +38,8 @@ def check_queue(path: str, field: str = "queue") -> str:
     for segment in segments:
         if not _segment.fullmatch(segment) or segment in _reserved:
             raise InvalidRequest(
-                f"{field} {_shown(path)} is not a queue path: write 1 to 8 segments of letters, digits, '_',"
-                " '.' or '-' (at most 64 each, none of them '.', '..' or '-'), joined by '/'",
+                f"{field} {shown(path)} is not a queue path: write 1 to 8 segments of ASCII letters, digits,"
+                " '_', '.' or '-' (at most 64 each, none of them '.', '..' or '-'), joined by '/'",
                 field=field,
             )
     return path
@@ -50,7 +50,7 @@ def check_task(name: str, field: str = "task") -> str:
     """Return the name if it can be a task's: words joined by dots, such as `mail.send`."""
     if len(name) > MOST_TEXT or not _task.fullmatch(name):
         raise InvalidRequest(
-            f"{field} {_shown(name)} is not a task name: write words joined by dots, such as 'mail.send',"
+            f"{field} {shown(name)} is not a task name: write words joined by dots, such as 'mail.send',"
             f" at most {MOST_TEXT} characters",
             field=field,
         )
@@ -85,8 +85,8 @@ def check_schedule(name: str, field: str = "name") -> str:
 def _check_name(name: str, field: str, what: str) -> str:
     if not _worker.fullmatch(name):
         raise InvalidRequest(
-            f"{field} {_shown(name)} is not {what}: write letters, digits, '_', '.', '@' or '-',"
-            " at most 128 characters",
+            f"{field} {shown(name)} is not {what}: write ASCII letters, digits, '_', '.', '@' or '-',"
+            " at most 128 characters, the first of them a letter, a digit or '_'",
             field=field,
         )
     return name
@@ -150,7 +150,7 @@ def check_queue_globs(globs: Sequence[str], field: str) -> tuple[str, ...]:
         segments = glob.split("/")
         if len(segments) > 8 or not all(map(_may_match, segments)):
             raise InvalidRequest(
-                f"{field}[{index}] {_shown(glob)} can match no queue: write a path, in which '*' stands for"
+                f"{field}[{index}] {shown(glob)} can match no queue: write a path, in which '*' stands for"
                 " anything and '?' for one character, such as 'acme/*'. Nothing can be excluded: to take one"
                 " queue away from a worker that serves all, name those that it shall keep",
                 field=f"{field}[{index}]",
@@ -165,5 +165,6 @@ def _may_match(segment: str) -> bool:
     return bool(_segment.fullmatch(segment)) and segment not in _reserved
 
 
-def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 60 else text[:60] + "…")
+def shown(text: str) -> str:
+    """Show a text as it was typed, but for what would not be seen."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")

@@ -66,6 +66,8 @@ UniqueKey = Annotated[
     ShortText | bool, Meta(description="a key, or true: whatever the job does is its key (set mode)")
 ]
 Limit = Annotated[int, Meta(ge=0, le=1_000_000)]
+#: 0 is refused where a job is made of a spec: a schedule that was stored with it can still be read.
+Concurrency = Annotated[int, Meta(le=1_000_000, extra_json_schema={"minimum": 1})]
 NotifyUrl = Annotated[
     str,
     Meta(
@@ -119,7 +121,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=T
     max_crashes: Count | UnsetType | None = UNSET
     timeout: Duration | UnsetType | None = UNSET
     backoff: Backoff | None = None
-    concurrency: Limit | None = None
+    concurrency: Concurrency | None = None
     deadline: Deadline | None = None
     after: After = []
     if_failed: Literal["fail", "run"] = "fail"
@@ -155,7 +157,7 @@ def new_job(spec: JobSpec, job_id: int, now: int, together: Sequence[int] = ()) 
         _rules(spec),
         payload,
         _unique(spec, adapter, task, payload),
-        spec.concurrency,
+        _concurrency(spec),
         _extras(spec, run_at, now, together),
         spec.replace,
     )
@@ -165,6 +167,16 @@ def _unique(spec: JobSpec, adapter: str, task: str, payload: bytes) -> str | Non
     if spec.unique is None or spec.unique is False:
         return None
     return payload_key(adapter, task, payload) if spec.unique is True else check_key(spec.unique)
+
+
+def _concurrency(spec: JobSpec) -> int | None:
+    if spec.concurrency is not None and spec.concurrency < 1:
+        raise InvalidRequest(
+            "concurrency must be at least 1: it is the queue's limit from then on, and nothing could begin"
+            " there; to hold a queue up, pause it",
+            field="concurrency",
+        )
+    return spec.concurrency
 
 
 def _contents(spec: JobSpec) -> tuple[str, str, bytes]:

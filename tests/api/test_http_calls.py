@@ -10,9 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from fairway.api.answers import Receive, Scope, Send
 from fairway.api.app import build_api
+from fairway.api.guard import Guard
 from fairway.api.queues import SettingsChanges
 from fairway.api.server import CannotListen, Server
+from fairway.api.tally import Tally
+from fairway.client.problems import error_from
 from fairway.node.app import Node
 from fairway.wire.messages import (
     Acks,
@@ -704,3 +708,19 @@ async def test_a_server_stops_at_once_although_somebody_listens(node: Node) -> N
         async with asyncio.timeout(SECONDS):
             await server.stop(60)
         assert [event async for event in stream] == []
+
+
+async def test_an_internal_error_names_the_id_under_which_it_was_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("a secret")
+
+    transport = httpx.ASGITransport(Guard(broken, Tally(), None, ()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/v1/jobs")
+    said = answer.json()
+    assert (answer.status_code, said["code"]) == (500, "internal")
+    assert said["detail"].endswith(f"logged under the id {said['id']}") and said["id"] in caplog.text
+    assert "secret" not in answer.text
+    assert said["id"] in str(error_from(500, {}, answer.content))  # which is what the command line prints

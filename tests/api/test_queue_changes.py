@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fairway.api.queues import SettingsChanges, changes_of
+from fairway.errors import InvalidRequest
 from fairway.node.app import Node
 from tests.api.from_outside import SECONDS, Api
 
@@ -131,6 +133,37 @@ async def test_a_refusal_names_queue_and_field_and_changes_nothing(
     assert said["field"] == field
     assert "acme/b" in said["detail"]
     assert (await api("GET", "/v1/queues"))["queues"] == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ({"": 1}, "flow_weights: flow '' is empty"),
+        ({"ok": 1, "a" * 10_000: 1}, f"flow_weights: flow '{'a' * 60}…' has 10000 characters; at most 200"),
+        ({"a\0b": 1}, r"flow_weights: flow 'a\x00b' has a NUL"),
+    ],
+)
+def test_a_refused_flow_is_named(weights: dict[str, Any], says: str) -> None:
+    refuse_weights(weights, says)
+
+
+@pytest.mark.parametrize("weight", [0, 1e7, 10**400, -1, "1", True, None, [], {}])
+def test_a_refused_weight_names_its_flow(weight: Any) -> None:
+    says = "flow_weights: the weight of flow 'é' must be a number between 0.01 and 1,000,000"
+    refuse_weights({"ok": 1, "é": weight}, says)
+
+
+def refuse_weights(weights: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        changes_of(SettingsChanges(flow_weights=weights))
+    assert refusal.value.detail.startswith(says) and refusal.value.field == "flow_weights"
+
+
+async def test_weights_of_flows_are_set(api: Api) -> None:
+    found = await api("PUT", "/v1/queues/q", {"discipline": "sfq", "flow_weights": {"gold": 3, "tin": 0.5}})
+    assert found["settings"]["flow_weights"] == {"gold": 3.0, "tin": 0.5}
+    said = await api("PUT", "/v1/queues/q", {"flow_weights": {"gold": 0}}, 422)
+    assert said["field"] == "flow_weights" and "'gold'" in said["detail"]
 
 
 async def test_a_path_that_is_none_is_refused(api: Api) -> None:

@@ -159,12 +159,31 @@ def test_the_settings_are_those_of_the_api() -> None:
         ("discipline=fifo", ("discipline", "fifo")),
         ("limit=-1", ("limit", -1)),
         ("weight=2.5", ("weight", 2.5)),
+        ("weight=1e2", ("weight", 100)),
+        ("weight=2.5E-1", ("weight", 0.25)),
+        ("weight=-1.5", ("weight", -1.5)),
+        ("limit=2.0", ("limit", 2.0)),
+        ("limit=99999999999999999999", ("limit", 99999999999999999999)),
+        ("limit=1e", ("limit", "1e")),
         ("rate=100/min", ("rate", "100/min")),
         ('flow_weights={"gold": 3}', ("flow_weights", {"gold": 3})),
     ],
 )
 def test_settings_are_read_as_what_they_are(text: str, change: tuple[str, Any]) -> None:
     assert read_change(text) == change
+
+
+@pytest.mark.parametrize(("text", "number"), [("weight=1e308", int(1e308)), (f"weight={10**30}", 10**30)])
+def test_a_number_of_any_size_is_sent_as_one(node: StandIn, text: str, number: int) -> None:
+    node.answer("PATCH /v1/queues/acme", QUEUE)
+    assert node.run("queues", "set", "acme", text).exit_code == 0
+    assert node.asked[-1].body == {"weight": number}
+
+
+def test_a_queue_that_cannot_be_is_refused_before_it_is_asked_for(node: StandIn) -> None:
+    result = node.run("queues", "set", "a\nb", "limit=3")
+    assert (result.exit_code, node.asked) == (2, [])
+    assert r"queue 'a\nb' is not a queue path: write 1 to 8 segments of ASCII letters" in result.stderr
 
 
 def test_set_pause_and_resume_send_only_what_changes(node: StandIn) -> None:

@@ -39,6 +39,20 @@ def test_the_history_of_all_queues_is_asked_for_without_a_name(node: StandIn) ->
     assert node.run("queues", "history").stderr == "no changes yet\n"
 
 
+def test_no_history_of_a_queue_that_is_not_there_is_no_success(node: StandIn) -> None:
+    node.answer("GET /v1/queues/nope/-/history", {"changes": [], "next": None})
+    missing = {"code": "not_found", "detail": "there is no queue 'nope'", "status": 404}
+    node.answer("GET /v1/queues/nope", missing, status=404)
+    for more in ([], ["--json"]):
+        result = node.run("queues", "history", "nope", *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == "fairway: there is no queue 'nope'\n"
+    node.answer("GET /v1/queues/nope", {"path": "nope"})
+    assert node.run("queues", "history", "nope").stderr == "no changes yet\n"
+    node.answer("GET /v1/queues/nope", {"code": "no_leader", "detail": "nobody", "status": 503}, status=503)
+    assert node.run("queues", "history", "nope").exit_code == 0
+
+
 @pytest.mark.parametrize(("words", "sent"), [(["acme", "7"], {"to": 7}), (["acme"], {"to": None})])
 def test_a_revert_names_the_change_or_none(node: StandIn, words: list[str], sent: dict[str, Any]) -> None:
     node.answer("POST /v1/queues/acme/-/revert", {"path": "acme"})

@@ -72,6 +72,11 @@ def test_if_one_is_refused_none_is_made(node: StandIn, tmp_path: Path) -> None:
         ("a.yaml", "3", "no schedule with a name"),
         ("a.json", "{", "is not JSON"),
         ("a.json", '[{"name": "x"}, {"name": "x"}]', "twice"),
+        (
+            "a.yaml",
+            "{name: x/y, every: 5, job: {task: t}}",
+            "name 'x/y' is not a schedule's name",
+        ),
         ("a.json", '[{"cron": "@daily"}]', "no schedule with a name"),
     ],
 )

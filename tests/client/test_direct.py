@@ -139,6 +139,8 @@ def test_a_job_that_is_not_there(send: Any) -> None:
 def test_bad_specs_are_refused_as_a_node_would(send: Any) -> None:
     with pytest.raises(InvalidRequest, match="is not a queue path"):
         send.options(queue="a//b").submit("a")
+    with pytest.raises(InvalidRequest, match="concurrency must be at least 1"):
+        send.options(concurrency=0).submit("a")
 
 
 def test_a_closed_app_opens_again(send: Any) -> None:

@@ -132,12 +132,35 @@ async def test_a_peer_that_never_answers_is_given_up_in_time() -> None:
             await relay.pass_on(ASK, 0.2)
 
 
-@pytest.mark.parametrize("status", [401, 403, 421])
-async def test_a_leader_that_refuses_us_is_no_fault_of_the_caller(status: int) -> None:
+TOKEN = "does not accept this node's token: set the same FAIRWAY_TOKEN on all nodes"
+
+
+@pytest.mark.parametrize(("status", "why"), [(401, TOKEN), (403, TOKEN), (421, "not answer to the host")])
+async def test_a_leader_that_refuses_us_is_no_fault_of_the_caller(status: int, why: str) -> None:
     async with Peer(says(status)).listening() as peer, linked(peer) as (_, relay):
-        with pytest.raises(NoLeader, match="FAIRWAY_TOKEN") as refused:
+        with pytest.raises(NoLeader, match=why) as refused:
             await relay.pass_on(ASK, SECONDS)
         assert not isinstance(refused.value, Unanswered)
+
+
+async def test_a_link_that_is_refused_says_why_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with Peer(says(200)).listening() as peer, linked(peer, ttl=0.4) as (link, relay):
+        beat, peer._beat = peer._beat, _refuse  # type: ignore[method-assign]
+        peer.hang_up()
+        await until(lambda: not link.up)
+        for _ in range(2):
+            with pytest.raises(NoLeader, match=f"peer at {peer.url}, {TOKEN}"):
+                await relay.pass_on(ASK, SECONDS)
+        warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+        assert len(warnings) == 1 and warnings[0].endswith(TOKEN)
+        peer._beat = beat  # type: ignore[method-assign]
+        await link.until_up(SECONDS)
+        assert (await relay.pass_on(ASK, SECONDS)).status == 200
+
+
+async def _refuse(writer: asyncio.StreamWriter) -> None:
+    await says(401)(b"", writer)
+    writer.close()
 
 
 async def test_a_link_goes_down_when_the_peer_hangs_up_and_comes_back() -> None:

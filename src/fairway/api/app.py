@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -124,7 +125,14 @@ def _routes(table: Iterable[Operation], desk: Desk, ids: IdMaker, streams: Strea
     by_path: dict[str, list[Operation]] = {}
     for operation in table:
         by_path.setdefault(operation.path, []).append(operation)
-    return [Route(path, Endpoint(group, desk, ids, streams)) for path, group in by_path.items()]
+    return [_route(path, Endpoint(group, desk, ids, streams)) for path, group in by_path.items()]
+
+
+def _route(path: str, endpoint: Endpoint) -> Route:
+    """Make a route whose `{path:path}` takes a newline, too: it is a wrong name there, not another place."""
+    route = Route(path, endpoint)
+    route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
+    return route
 
 
 class _NeedsUpgrade:

@@ -127,7 +127,7 @@ def _answer(error: Exception, scope: Scope) -> Answer:
         return answer_for(error)
     error_id = secrets.token_hex(6)
     log.error("internal error %s at %s %s", error_id, scope["method"], scope["path"], exc_info=error)
-    return problem(500, "internal", "this is our fault; it was logged under the id", id=error_id)
+    return problem(500, "internal", f"this is our fault; it was logged under the id {error_id}", id=error_id)
 
 
 async def _send_handshake_answer(send: Send, answer: Answer) -> None:

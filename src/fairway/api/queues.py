@@ -12,8 +12,9 @@ from fairway.api.asker import NAMES_ITSELF, asker
 from fairway.api.operation import Call, Operation
 from fairway.clock import wall
 from fairway.core.model import NO_BOUND, NoBound
+from fairway.core.settings import LEAST_WEIGHT, MOST_WEIGHT
 from fairway.errors import InvalidRequest
-from fairway.names import check_queue, check_text
+from fairway.names import check_queue, check_text, shown
 from fairway.shapes import Jobs, Queue, Queues, QueueWithFlows
 from fairway.shapes import Operation as Moved
 from fairway.spec import Backoff, Duration, Limit, ShortText, read_backoff
@@ -32,8 +33,12 @@ Timeout = Annotated[
         extra_json_schema={"minimum": 0, "pattern": r"^([0-9]{1,7}(ms|s|m)?|none)$"},
     ),
 ]
+#: Read where the flow is known, so that a refusal can name it.
+Weight = Annotated[
+    Any, Meta(extra_json_schema={"type": "number", "minimum": LEAST_WEIGHT, "maximum": MOST_WEIGHT})
+]
 FlowWeights = Annotated[
-    dict[ShortText, Annotated[float, Meta(ge=0.01, le=1_000_000)]],
+    dict[ShortText, Weight],
     Meta(extra_json_schema={"maxProperties": 10_000}),
 ]
 
@@ -149,8 +154,8 @@ def changes_of(asked: SettingsChanges) -> dict[str, Any]:
     for name in ("discipline", "rate"):
         if changes.get(name) is not None:
             check_text(changes[name], name)
-    for flow in changes.get("flow_weights") or {}:
-        check_text(flow, "flow_weights")
+    if changes.get("flow_weights"):
+        changes["flow_weights"] = dict(map(_read_weight, changes["flow_weights"].items()))
     for name in ("timeout", "grace", "retention"):
         if changes.get(name) is not None and (name, changes[name]) != ("timeout", NO_BOUND):
             changes[name] = parse_duration(changes[name], name)
@@ -158,6 +163,21 @@ def changes_of(asked: SettingsChanges) -> dict[str, Any]:
         first, most = read_backoff(changes["backoff"])
         changes["backoff"] = {"first": first, "max": most}
     return changes
+
+
+def _read_weight(given: tuple[str, Any]) -> tuple[str, float]:
+    """Return a flow and its weight; a refusal names the flow."""
+    flow, weight = given
+    try:
+        check_text(flow, f"flow_weights: flow {shown(flow)}")
+    except InvalidRequest as error:
+        raise InvalidRequest(error.detail, field="flow_weights") from None
+    is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        bounds = f"between {LEAST_WEIGHT} and {MOST_WEIGHT:,}"
+        said = f"flow_weights: the weight of flow {shown(flow)} must be a number {bounds}"
+        raise InvalidRequest(said, field="flow_weights")
+    return flow, float(weight)
 
 
 def queue_path(call: Call) -> str:

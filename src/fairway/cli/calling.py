@@ -98,5 +98,7 @@ def part(text: str) -> str:
 
 
 def path(text: str) -> str:
-    """Write a queue's path as part of an address."""
-    return "/".join(part(segment) for segment in text.split("/"))
+    """Write a queue's path as part of an address; one that is none is refused as the node would."""
+    from fairway.names import check_queue
+
+    return check_queue(text)  # nothing in it needs to be escaped

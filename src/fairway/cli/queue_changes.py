@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairway.cli.calling import current, path, talks
 from fairway.cli.files import read_document
 from fairway.cli.moments import second
 from fairway.cli.output import clean, count_of, remark, say, show_json, show_table
+from fairway.errors import WorldError
 
 
 @click.command()
@@ -21,7 +23,11 @@ from fairway.cli.output import clean, count_of, remark, say, show_json, show_tab
 def history(queue: str | None, limit: int) -> None:
     """Show who changed a queue's settings, when, and what; without QUEUE, those of all."""
     where = "/queues/-/history" if queue is None else f"/queues/{path(queue)}/-/history"
-    answer = current().transport().call("GET", where, params={"limit": limit})
+    transport = current().transport()
+    answer = transport.call("GET", where, params={"limit": limit})
+    if queue is not None and not answer["changes"]:
+        with suppress(WorldError):  # only the leader knows which queues there are
+            transport.call("GET", f"/queues/{path(queue)}")
     if current().json:
         show_json(answer)
         return

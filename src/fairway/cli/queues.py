@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ NEXT_SHOWN = 10
 MOST_PAGES = 1000
 #: Of which `none` says that nothing shall bound them, also below a queue that does.
 MAY_HAVE_NO_BOUND = ("max_attempts", "max_crashes", "timeout")
+NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
 #: What can be set on a queue.
 SETTINGS = (
     "limit", "assured", "lend", "priority", "weight", "rate", "burst", "paused", "discipline", "unique",
@@ -231,7 +233,7 @@ def set_queue(queue: str, changes: tuple[str, ...]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(f"{name} is given twice")
-    _patch(queue, dict(read))
+    _patch(queue, json.dumps(dict(read)).encode())  # numbers of any size, which the client would not send
 
 
 def read_change(text: str) -> tuple[str, Any]:
@@ -253,9 +255,26 @@ def read_change(text: str) -> tuple[str, Any]:
             return key, read_json(value.encode())
         except InvalidRequest as error:
             raise click.UsageError(f"{key} {error}") from None
-    if re.fullmatch(r"-?[0-9]{1,18}", value):
-        return key, int(value)
-    return key, float(value) if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", value) else value
+    if not value.strip():
+        raise click.UsageError(f"{key} is empty; {_instead_of_nothing(key)}")
+    return key, _number(key, value) if NUMBER.fullmatch(value) else value
+
+
+def _number(key: str, text: str) -> int | float:
+    """Read a number, whatever its size: the node knows the bounds. `1e3` is a whole one, `2.0` is not."""
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    number = float(text)
+    if not math.isfinite(number):
+        raise click.UsageError(f"{key} is a number that is not finite: {text[:60]}")
+    return int(number) if "." not in text and number.is_integer() else number
+
+
+def _instead_of_nothing(key: str) -> str:
+    if key in ("lend", "paused"):
+        return f"write {key}=true or {key}=false"
+    clears = "null" if key in MAY_HAVE_NO_BOUND else "none"
+    return f"write a value, or {key}={clears} to clear the setting"
 
 
 @queues.command()
@@ -274,7 +293,7 @@ def resume(queue: str) -> None:
     _patch(queue, {"paused": False})
 
 
-def _patch(queue: str, changes: dict[str, Any]) -> None:
+def _patch(queue: str, changes: dict[str, Any] | bytes) -> None:
     answer = current().transport().call("PATCH", f"/queues/{path(queue)}", body=changes)
     if current().json:
         show_json(answer)

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from fairway.cli.calling import current, part, talks
+from fairway.cli.calling import current, talks
 from fairway.cli.files import read_document
 from fairway.cli.moments import exact, relative
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
-from fairway.errors import CallerError
+from fairway.errors import CallerError, InvalidRequest
+from fairway.names import check_schedule
 
 
 @click.group()
@@ -43,7 +44,7 @@ def _put(bodies: list[tuple[str, dict[str, Any]]], *, dry: bool) -> list[dict[st
     answers = []
     for name, body in bodies:
         try:
-            answers.append(transport.call("PUT", f"/schedules/{part(name)}", params=params, body=body))
+            answers.append(transport.call("PUT", f"/schedules/{_checked(name)}", params=params, body=body))
         except CallerError as error:
             said = f"schedule {name}: {error.detail}"
             raise type(error)(said, code=error.code, field=error.field, status=error.status) from None
@@ -59,10 +60,18 @@ def read_schedules(file: Path) -> list[tuple[str, dict[str, Any]]]:
     for one in several:
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             raise click.UsageError(f"{file} holds something that is no schedule with a name")
-    names = [one["name"] for one in several]
+    names = [_checked(one["name"]) for one in several]
     if len(set(names)) != len(names):
         raise click.UsageError(f"{file} names a schedule twice")
     return [(one["name"], {key: one[key] for key in one if key != "name"}) for one in several]
+
+
+def _checked(name: str) -> str:
+    """Refuse a name that is none before anything is asked: a slash in it would lead elsewhere."""
+    try:
+        return check_schedule(name)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"schedule {error.detail}", field=error.field) from None
 
 
 @schedules.command("list")
@@ -112,7 +121,7 @@ def _job(schedule: dict[str, Any]) -> str:
 @talks
 def show(name: str) -> None:
     """Show one schedule and its next fires."""
-    answer = current().transport().call("GET", f"/schedules/{part(name)}")
+    answer = current().transport().call("GET", f"/schedules/{_checked(name)}")
     if current().json:
         show_json(answer)
         return
@@ -150,7 +159,7 @@ def resume(name: str) -> None:
 
 
 def _steer(name: str, *, paused: bool) -> None:
-    answer = current().transport().call("PATCH", f"/schedules/{part(name)}", body={"paused": paused})
+    answer = current().transport().call("PATCH", f"/schedules/{_checked(name)}", body={"paused": paused})
     if current().json:
         show_json(answer)
     else:
@@ -162,7 +171,7 @@ def _steer(name: str, *, paused: bool) -> None:
 @talks
 def run(name: str) -> None:
     """Submit a schedule's job now; prints the job's id."""
-    job = current().transport().call("POST", f"/schedules/{part(name)}/run")
+    job = current().transport().call("POST", f"/schedules/{_checked(name)}/run")
     if current().json:
         show_json(job)
     else:
@@ -174,7 +183,7 @@ def run(name: str) -> None:
 @talks
 def delete(name: str) -> None:
     """Forget a schedule; the jobs it submitted stay."""
-    current().transport().call("DELETE", f"/schedules/{part(name)}")
+    current().transport().call("DELETE", f"/schedules/{_checked(name)}")
     if current().json:
         show_json({"deleted": name})
     else:

@@ -45,7 +45,7 @@ EXISTING = 200
 @click.option("--unique-for", callback=duration, metavar="DURATION", help="The key stays taken for so long.")
 @click.option("--replace", is_flag=True, help="Take the key from the job that has it; drop that if it waits.")
 @click.option("--delivery", type=click.Choice(["at_least_once", "at_most_once"]), help="After a lost worker.")
-@click.option("--concurrency", type=click.IntRange(0), help="Sets the queue's limit.")
+@click.option("--concurrency", type=click.IntRange(1), help="Sets the queue's limit.")
 @click.option("--after", metavar="JOB", multiple=True, help="A job that must have ended before it begins.")
 @click.option("--if-failed", type=click.Choice(["fail", "run"]), help="What it does if one of those failed.")
 @click.option("--group", metavar="NAME", help="What it belongs to, to be found by group:NAME.")

@@ -12,15 +12,20 @@ Owned by one node; told by its elector what the store says.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from urllib.parse import urlencode, urlsplit
 
 from fairway.client.async_http import AsyncConnections
-from fairway.errors import FairwayError, NoLeader
+from fairway.errors import CallerError, FairwayError, NoLeader
 from fairway.store import Leadership
 
+log = logging.getLogger("fairway.node")
+
 OPEN_SECONDS = 3.0
+#: The leader's node does not take us for one of its own.
+REFUSES_US = frozenset({401, 403, 421})
 
 
 class Link:
@@ -34,6 +39,8 @@ class Link:
         self.here = False  # this node leads itself
         self._incarnation, self._stands, self._token = incarnation, stands, token
         self._ttl = ttl
+        self._refusal = ""  # why the leader's node does not let us in
+        self._warned = ""  # what of this was said in the log
         self._news = asyncio.Event()
         self._lost = asyncio.Event()
         self._beat: tuple[int, int] | None = None  # as it was seen last
@@ -44,13 +51,13 @@ class Link:
         """Take in what the store says."""
         other = seen if seen and seen.url and seen.holder not in ("", self._incarnation) else None
         if not _same(other, self.leader):
-            self.leader, self.up = other, False
+            self.leader, self.up, self._refusal = other, False, ""
             self._tell()
 
     def lead_here(self, here: bool) -> None:
         """This node has begun to lead, or ended."""
         self.here = here
-        self.leader, self.up = None, False
+        self.leader, self.up, self._refusal = None, False, ""
         self._tell()
 
     async def pause(self, seen: Leadership | None) -> None:
@@ -102,7 +109,8 @@ class Link:
         """Say why the leader cannot be asked from here."""
         if self.leader is None:
             return "nobody leads just now; try again in a moment"
-        return f"this node does not reach the leader, {self.leader.name} at {self.leader.url}"
+        unreached = f"this node does not reach the leader, {self.leader.name} at {self.leader.url}"
+        return self._refusal or unreached
 
     # --- keeping it --------------------------------------------------------------------------------
     async def keep(self) -> None:
@@ -112,8 +120,12 @@ class Link:
             if leader is None:
                 await self._news.wait()
                 continue
-            with suppress(OSError, ValueError, FairwayError, StopAsyncIteration):
+            try:
                 await self._listen(leader)
+            except CallerError as error:
+                self._note_refusal(leader, error.status)
+            except (OSError, ValueError, FairwayError, StopAsyncIteration):
+                self._refusal = ""
             if _same(self.leader, leader):
                 self._set_up(False)
                 await asyncio.sleep(self._ttl / 20)
@@ -150,7 +162,18 @@ class Link:
             (_, connections), self._connections = self._connections, None
             connections.cut()
 
+    def _note_refusal(self, leader: Leadership, status: int) -> None:
+        """Remember that the leader's node does not take us for one of its own; said once."""
+        if not _same(self.leader, leader):
+            return
+        self._refusal = refusal(leader, status) if status in REFUSES_US else ""
+        if self._refusal and self._refusal != self._warned:
+            self._warned = self._refusal
+            log.warning("%s", self._refusal)
+
     def _set_up(self, up: bool) -> None:
+        if up:
+            self._refusal = self._warned = ""
         if up != self.up:
             self.up = up
             self._tell()
@@ -166,6 +189,14 @@ class Link:
             async with asyncio.timeout(seconds):
                 while not fact():
                     await self._news.wait()
+
+
+def refusal(leader: Leadership, status: int) -> str:
+    """Say why the leader's node refuses this one, and what to do; the caller has done nothing wrong."""
+    who = f"the leader's node, {leader.name} at {leader.url},"
+    if status in (401, 403):
+        return f"{who} does not accept this node's token: set the same FAIRWAY_TOKEN on all nodes"
+    return f"{who} refuses this node ({status}): it does not answer to the host in that address"
 
 
 def bearer(token: str | None) -> dict[str, str]:

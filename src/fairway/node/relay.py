@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from fairway.desk import RELAYED, Question, Reply
 from fairway.errors import NoLeader, Unanswered
-from fairway.node.link import Link, bearer, prefix_of
+from fairway.node.link import REFUSES_US, Link, bearer, prefix_of, refusal
 from fairway.store import Leadership
 from fairway.wire.messages import MOST_BYTES
 from fairway.worker.socket_transport import KEEPALIVE, address_of
@@ -28,8 +28,6 @@ from fairway.worker.socket_transport import KEEPALIVE, address_of
 LINK_SECONDS = 1.0
 LEADER_SECONDS = 5.0
 RING_SECONDS = 1.0
-#: The leader's node does not take us for one of its own: the caller has done nothing wrong.
-REFUSES_US = frozenset({401, 403, 421})
 
 
 class Relay:
@@ -53,7 +51,7 @@ class Relay:
             why = str(error) or "in time"
             raise Unanswered(f"{_name(leader)} did not answer ({why}); it may have been done") from None
         if reply.status in REFUSES_US:
-            raise NoLeader(f"{_name(leader)} refuses this node ({reply.status}); is FAIRWAY_TOKEN the same?")
+            raise NoLeader(refusal(leader, reply.status))
         return reply
 
     def ring(self) -> None:
@@ -77,6 +75,8 @@ class Relay:
                 **KEEPALIVE,
             )
         except (WebSocketException, OSError) as error:
+            if isinstance(error, InvalidStatus) and error.response.status_code in REFUSES_US:
+                raise NoLeader(refusal(leader, error.response.status_code)) from None
             raise NoLeader(f"{_name(leader)} cannot be reached: {error}") from None
         return LeaderTunnel(connection, self._link, leader)
 
