@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -62,6 +63,8 @@ def test_workers_frozen(tmp_path: Path, server: TempPostgres) -> None:
         stale = cluster.number("fairway_jobs_stale_total")
     assert report.verdict.is_clean, report.verdict
     assert stale > 0, "what a worker says after its lease must be refused and counted"
+    # All wait again after a lease. Half of the slots are left: those behind others take their queue's next turn.
+    assert median(report.comebacks) <= 10.0 + SLACK_SECONDS, "lost jobs wait again within the lease and 2 s"
 
 
 def test_the_database_killed(tmp_path: Path, server: TempPostgres) -> None:
