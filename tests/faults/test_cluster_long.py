@@ -63,7 +63,7 @@ def test_workers_frozen(tmp_path: Path, server: TempPostgres) -> None:
         stale = cluster.number("fairway_jobs_stale_total")
     assert report.verdict.is_clean, report.verdict
     assert stale > 0, "what a worker says after its lease must be refused and counted"
-    # All wait again after a lease. Half of the slots are left: those behind others take their queue's next turn.
+    # Half of the slots are left: of several that wait again, some begin with their queue's next turn.
     assert median(report.comebacks) <= 10.0 + SLACK_SECONDS, "lost jobs wait again within the lease and 2 s"
 
 

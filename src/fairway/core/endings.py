@@ -31,6 +31,7 @@ class Ran:
     def __init__(self) -> None:
         self._tasks: dict[str, tuple[float, int]] = {}
         self._queues: dict[str, tuple[float, int]] = {}
+        self.bundle = 0  # of which it was learnt how long its slot was held: that is one turn
 
     def add(self, live: Live, count: int, seconds: float) -> None:
         """So many attempts like this one ran for *seconds* altogether."""
@@ -112,7 +113,9 @@ def _succeed(
     worker.free += size
     world.tree.release(first.queue, len(row), size)
     world.count_ended(row, seconds, size, now.mono)
-    world.tree.learn(now.mono - first.begun_at)
+    if not first.bundle or first.bundle != ran.bundle:
+        ran.bundle = first.bundle
+        world.tree.learn(now.mono - first.begun_at)
     if first.queue.own.by_seconds:
         for live in row:  # those of a bundle hold their slot one after the other
             world.settle_charge(live, seconds / len(row) if live.bundle else now.mono - live.begun_at)

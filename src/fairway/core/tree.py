@@ -31,8 +31,8 @@ from fairway.core.ring import Ring
 
 #: h in seconds: before anything was learnt, and its bounds.
 FIRST_H, LEAST_H, MOST_H = 1.0, 0.002, 3600.0
-#: By how much turns must be longer, or shorter, before h changes: the logarithm of a quarter.
-NOTICED = log(1.25)
+#: By how much turns must be longer, or shorter, before h changes, as a logarithm.
+NOTICED = log(1.5)
 #: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
 FEW_SHAPES = 8
 
@@ -55,6 +55,7 @@ class Tree:
         self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
         self.ahead = FIRST_H  # h: for how long the slots that are held now are counted beforehand
+        self._ahead_log = log(self.ahead)
         self._turn_log = 0.0  # the logarithm of the seconds for which a slot is held, on average
         self._turns_learnt = 0
         self.bounded = False  # some queue takes no more than so many jobs
@@ -320,8 +321,8 @@ class Tree:
         share = max(1 / self._turns_learnt, 0.05)
         # By the logarithm: one turn of an hour among short ones is not to change everything.
         self._turn_log += (log(min(max(seconds, LEAST_H), MOST_H)) - self._turn_log) * share
-        if abs(self._turn_log - log(self.ahead)) > NOTICED:
-            self.ahead = exp(self._turn_log)
+        if not -NOTICED < self._turn_log - self._ahead_log < NOTICED:
+            self.ahead, self._ahead_log = exp(self._turn_log), self._turn_log
             self._note_anew()
 
     @property
