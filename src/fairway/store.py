@@ -261,6 +261,28 @@ class CauseRow(NamedTuple):
         return self.muted_until is not None and self.muted_until > now
 
 
+#: A call or job on which leaders ended is remembered so long, and no more than so many of them.
+CULPRIT_SECONDS = 86_400
+MOST_CULPRITS = 1_000
+
+
+class Culprit(NamedTuple):
+    """A call, or a stored job that was to be taken in, on which leaders ended. Known by its digest."""
+
+    digest: str
+    what: str
+    error: str
+    job: int | None  # if it is a stored job
+    leaders: int  # that ended on it
+    first_at: int
+    last_at: int
+
+    @property
+    def until(self) -> int:
+        """When it is forgotten, unless it ends another."""
+        return self.last_at + CULPRIT_SECONDS * 1_000_000
+
+
 class Call(NamedTuple):
     """A call that tells of a job's end and was not answered yet. Numbers are never used twice."""
 
@@ -380,6 +402,15 @@ class Store(Protocol):
 
     async def find_cause(self, cause: str) -> CauseRow | None:
         """Return one cause."""
+
+    async def note_culprit(self, digest: str, what: str, error: str, job: int | None, now: int) -> None:
+        """Count one more leader that ended on a call or job; what is older than CULPRIT_SECONDS is forgotten.
+
+        So are, beyond MOST_CULPRITS, those noted longest ago. Not fenced: who notes it leads no more.
+        """
+
+    async def culprits(self, now: int) -> list[Culprit]:
+        """Return what is still remembered of these, those noted last first."""
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         """Keep output of attempts; already numbered and bounded by the worker."""

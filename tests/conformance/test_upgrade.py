@@ -21,6 +21,7 @@ COLUMNS = (
 )
 UNDO = """
 ALTER TABLE fairway.beat DROP COLUMN channel;
+DROP TABLE fairway.culprit;
 DROP TABLE fairway.note;
 DROP TABLE fairway.cause;
 ALTER TABLE fairway.ended DROP COLUMN cause;

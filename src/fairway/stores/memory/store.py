@@ -19,6 +19,7 @@ from fairway.store import (
     Accepted,
     Call,
     CauseRow,
+    Culprit,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -37,7 +38,7 @@ from fairway.store import (
     WaitingPage,
 )
 from fairway.stores.backlog import page_of
-from fairway.stores.memory import noting, writing
+from fairway.stores.memory import accusing, noting, writing
 from fairway.stores.memory import search as searching
 from fairway.stores.memory.tables import Tables, arrival_of, begun_of, is_ended, is_waiting, shown
 from fairway.stores.memory.tidying import delete_jobs, ended_between, forget_cause, forget_ended, tidy
@@ -251,6 +252,12 @@ class MemoryStore:
 
     async def find_cause(self, cause: str) -> CauseRow | None:
         return self.tables.causes.get(cause)
+
+    async def note_culprit(self, digest: str, what: str, error: str, job: int | None, now: int) -> None:
+        accusing.note(self.tables, digest, what, error, job, now)
+
+    async def culprits(self, now: int) -> list[Culprit]:
+        return accusing.remembered(self.tables, now)
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         for line in lines:

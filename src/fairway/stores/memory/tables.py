@@ -11,6 +11,7 @@ from fairway.core.plan import Begun, CauseSeen, News, QueueChange
 from fairway.store import (
     Call,
     CauseRow,
+    Culprit,
     Leadership,
     LogLine,
     NewJob,
@@ -58,6 +59,7 @@ class Tables:
     causes: dict[str, CauseRow] = field(default_factory=dict)
     calls: dict[int, Call] = field(default_factory=dict)
     calls_given: int = 0
+    culprits: dict[str, Culprit] = field(default_factory=dict)
 
 
 class Draft:

@@ -989,6 +989,28 @@ SELECT name, incarnation, url, version, started_at, seen_at
 -- name: forget_node
 DELETE FROM fairway.node WHERE incarnation = $1::text
 
+-- name: note_culprit
+-- All others go that are too old, or more than shall be kept beside it.
+WITH forgotten AS (
+  DELETE FROM fairway.culprit
+   WHERE digest <> $1::text
+     AND (last_at <= $6::bigint
+          OR digest IN (SELECT digest FROM fairway.culprit WHERE digest <> $1::text
+                         ORDER BY last_at DESC, digest COLLATE "C" OFFSET $7::bigint))
+)
+INSERT INTO fairway.culprit (digest, what, error, job, leaders, first_at, last_at)
+VALUES ($1::text, $2::text, $3::text, $4::bigint, 1, $5::bigint, $5::bigint)
+ON CONFLICT (digest) DO UPDATE
+   SET what = excluded.what, error = excluded.error, last_at = excluded.last_at,
+       leaders = CASE WHEN culprit.last_at <= $6::bigint THEN 1 ELSE culprit.leaders + 1 END,
+       first_at = CASE WHEN culprit.last_at <= $6::bigint THEN excluded.first_at ELSE culprit.first_at END
+
+-- name: culprits
+SELECT digest, what, error, job, leaders, first_at, last_at
+  FROM fairway.culprit
+ WHERE last_at > $1::bigint
+ ORDER BY last_at DESC, digest COLLATE "C"
+
 -- === tidy ===
 
 -- name: tidy_ended

@@ -21,9 +21,12 @@ from fairway.errors import Conflict, Deposed, FairwayError, StoreUnavailable, Un
 from fairway.notes import MOST_ATTEMPTS
 from fairway.query import Query
 from fairway.store import (
+    CULPRIT_SECONDS,
+    MOST_CULPRITS,
     Accepted,
     Call,
     CauseRow,
+    Culprit,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -54,6 +57,7 @@ from fairway.stores.postgres.sql import DEFAULT_SCHEMA, check_schema, queries_of
 from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored_from, taken_from
 from fairway.stores.telling import numbered
 from fairway.stores.tidying import EVENT_BYTES
+from fairway.times import MICRO
 
 KEY_SECONDS = 1.0  # how long a submit waits for an equal unique key in somebody's open transaction
 SEARCH_SECONDS = 10.0
@@ -220,6 +224,15 @@ class PostgresStore:
     async def find_cause(self, cause: str) -> CauseRow | None:
         found = await self._run("find_cause", cause)
         return CauseRow(*found[0]) if found else None
+
+    async def note_culprit(self, digest: str, what: str, error: str, job: int | None, now: int) -> None:
+        if not self._open:
+            raise StoreUnavailable("the store is not open")
+        values = (digest, what, error, job, now, now - CULPRIT_SECONDS * MICRO, MOST_CULPRITS - 1)
+        await self._urgent.run_once(self._sql["note_culprit"], *values)  # twice would be two leaders
+
+    async def culprits(self, now: int) -> list[Culprit]:
+        return [Culprit(*row) for row in await self._lead("culprits", now - CULPRIT_SECONDS * MICRO)]
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         if lines:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import apsw
 
 from fairway.errors import Deposed
-from fairway.store import Leadership
+from fairway.store import CULPRIT_SECONDS, MOST_CULPRITS, Leadership
 from fairway.stores.causing import CAUSE_SECONDS, CAUSES_KEPT
 from fairway.stores.sqlite.connection import fetch, transaction
 from fairway.stores.sqlite.reading import find_leadership
@@ -107,6 +107,14 @@ def settle_calls(
     with transaction(connection):
         connection.executemany(SQL["delete_call"], [(number,) for number in over])
         connection.executemany(SQL["retry_call"], later)
+
+
+def note_culprit(connection: apsw.Connection, row: tuple[str, str, str, int | None, int]) -> None:
+    """Count one more leader that ended on a call or job, and forget what is too old or too much."""
+    since = row[-1] - CULPRIT_SECONDS * MICRO
+    with transaction(connection):
+        connection.execute(SQL["forget_culprits"], (row[0], since, MOST_CULPRITS - 1))
+        connection.execute(SQL["note_culprit"], (*row, since))
 
 
 def delete_jobs(connection: apsw.Connection, term: int, holder: str, jobs: Sequence[int]) -> list[int]:

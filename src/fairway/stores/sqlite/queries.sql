@@ -578,6 +578,27 @@ SELECT name, incarnation, url, version, started_at, seen_at
 -- name: forget_node
 DELETE FROM node WHERE incarnation = ?1
 
+-- name: forget_culprits
+-- All but one that are too old, or more than shall be kept beside it.
+DELETE FROM culprit
+ WHERE digest <> ?1
+   AND (last_at <= ?2
+        OR digest IN (SELECT digest FROM culprit WHERE digest <> ?1 ORDER BY last_at DESC, digest LIMIT -1 OFFSET ?3))
+
+-- name: note_culprit
+INSERT INTO culprit (digest, what, error, job, leaders, first_at, last_at)
+VALUES (?1, ?2, ?3, ?4, 1, ?5, ?5)
+ON CONFLICT (digest) DO UPDATE
+   SET what = excluded.what, error = excluded.error, last_at = excluded.last_at,
+       leaders = CASE WHEN culprit.last_at <= ?6 THEN 1 ELSE culprit.leaders + 1 END,
+       first_at = CASE WHEN culprit.last_at <= ?6 THEN excluded.first_at ELSE culprit.first_at END
+
+-- name: culprits
+SELECT digest, what, error, job, leaders, first_at, last_at
+  FROM culprit
+ WHERE last_at > ?1
+ ORDER BY last_at DESC, digest
+
 -- === tidy ===
 
 -- name: old_ended

@@ -12,8 +12,10 @@ from fairway.core.lifecycle import State
 from fairway.core.model import Arrival
 from fairway.core.plan import Begun, News, QueueChange
 from fairway.store import (
+    CULPRIT_SECONDS,
     Call,
     CauseRow,
+    Culprit,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -31,6 +33,7 @@ from fairway.stores.rows import Row, begun_from, endings_from, live_from, stored
 from fairway.stores.sqlite.connection import fetch
 from fairway.stores.sqlite.sql import SQL
 from fairway.stores.telling import numbered
+from fairway.times import MICRO
 
 LAST = (1 << 62, "")  # behind every cause
 
@@ -187,6 +190,12 @@ def next_call(connection: apsw.Connection) -> int | None:
 def nodes(connection: apsw.Connection) -> list[NodeRow]:
     """Return the nodes that wrote themselves down."""
     return [NodeRow(*row) for row in fetch(connection, SQL["nodes"])]
+
+
+def culprits(connection: apsw.Connection, now: int) -> list[Culprit]:
+    """Return the calls and jobs on which leaders ended, as far as they are remembered."""
+    since = now - CULPRIT_SECONDS * MICRO
+    return [Culprit(*row) for row in fetch(connection, SQL["culprits"], (since,))]
 
 
 def find_leadership(connection: apsw.Connection) -> Leadership | None:

@@ -23,6 +23,7 @@ from fairway.store import (
     Accepted,
     Call,
     CauseRow,
+    Culprit,
     Leadership,
     LiveAttempt,
     LogLine,
@@ -154,6 +155,13 @@ class SqliteStore:
 
     async def find_cause(self, cause: str) -> CauseRow | None:
         return await self._read(lambda connection: reading.find_cause(connection, cause))
+
+    async def note_culprit(self, digest: str, what: str, error: str, job: int | None, now: int) -> None:
+        row = (digest, what, error, job, now)
+        await self._write(lambda connection: leading.note_culprit(connection, row))
+
+    async def culprits(self, now: int) -> list[Culprit]:
+        return await self._read(lambda connection: reading.culprits(connection, now))
 
     async def add_log(self, lines: Sequence[LogLine]) -> None:
         await self._write(lambda connection: _run(connection, "add_log", lines))
