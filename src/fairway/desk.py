@@ -16,6 +16,7 @@ from fairway.action import Action, ActionProgress
 from fairway.core.demand import Demand
 from fairway.core.eta import Eta
 from fairway.core.events import ANONYMOUS
+from fairway.core.mishaps import Mishap
 from fairway.core.model import QueueSettings, Rules
 from fairway.core.numbers import Figures
 from fairway.core.plan import QueueChange
@@ -75,7 +76,7 @@ class FlowView:
     limited_by: str | None  # its queue's, if it waits
     weight: float
     share: float | None  # of what its queue did lately
-    figures: Figures
+    figures: Figures | None  # None: they cannot be told
     slot_seconds: float
 
 
@@ -90,7 +91,7 @@ class QueueView:
     running: int
     oldest_wait: float | None  # seconds
     limited_by: str | None
-    figures: Figures
+    figures: Figures | None  # None: they cannot be told
     slot_seconds: float
     flows: list[FlowView] = field(default_factory=list)  # the busiest, where one queue was asked for
     changed: NumberedChange | None = None  # the last change of its settings, where one queue was asked for
@@ -161,6 +162,12 @@ class ScheduleView:
     next: list[int]
     created_at: int
     changed_at: int
+
+
+class Troubles(NamedTuple):
+    """What went wrong inside the leader."""
+
+    mishaps: list[Mishap]
 
 
 class Question(NamedTuple):
@@ -362,6 +369,9 @@ class Desk(Protocol):
 
     async def cluster(self) -> ClusterView:
         """Say who leads and who is there."""
+
+    async def troubles(self) -> Troubles:
+        """Say what failed inside the leader: advice that could not be told."""
 
     async def step_down(self) -> None:
         """Resign; another node, or this one again, takes over."""

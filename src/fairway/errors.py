@@ -12,6 +12,7 @@
     │   │   └── Unanswered       the leader was asked and did not answer: it may have done it
     │   ├── StoreUnavailable   the database did not answer; nothing was written
     │   ├── Unsure             the database did not say whether it kept a write
+    │   ├── NoAdvice           what was asked for advice cannot be told: an error of ours, counted
     │   └── Busy               a bounded buffer is full
     ├── StoreUnusable        the database is corrupt, not ours or too new; a person must look
     ├── Deposed              this node's term is over; it resigns and rebuilds
@@ -108,6 +109,13 @@ class Unsure(WorldError):
     """The database did not say whether it kept the last write; asking again under the same key finds out."""
 
     code = "store_unsure"
+
+
+class NoAdvice(WorldError):
+    """What was asked only tells people something, and telling it failed: work goes on, and it is counted."""
+
+    status = 500
+    code = "no_advice"
 
 
 class Busy(WorldError):

@@ -229,11 +229,14 @@ class Percentiles(TypedDict):
 
 
 class Figures(TypedDict):
-    """What was counted under this leader. `errors` is the part of recent attempts that went wrong."""
+    """What was counted under this leader; null if counting failed (`fairway doctor`).
 
-    begun: int
-    ended: int
-    rates: Rates
+    `errors` is the part of recent attempts that went wrong.
+    """
+
+    begun: int | None
+    ended: int | None
+    rates: Rates | None
     wait: Percentiles | None
     run: Percentiles | None
     errors: float | None
@@ -450,6 +453,21 @@ class Cluster(TypedDict):
     link: str | None  # how this node reaches the leader: up | store only; null when it leads
     nodes: list[Node]
     history: list[Leader]
+
+
+class AdvisoryError(TypedDict):
+    """An error in what the leader only tells people: of which part, where, how often in this term."""
+
+    part: str  # forecast | position | explanation | numbers | demand
+    place: str
+    error: str
+    count: int
+
+
+class Troubles(TypedDict):
+    """What went wrong inside the leader."""
+
+    advisory: list[AdvisoryError]
 
 
 class LastFire(TypedDict):

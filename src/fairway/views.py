@@ -18,6 +18,7 @@ from fairway.core.model import Extras, Timers
 from fairway.core.numbers import Figures as FiguresValue
 from fairway.core.plan import QueueChange as ChangeRecord
 from fairway.desk import ClusterView, FlowView, MoveView, QueueView, ScheduleView, Standing, WorkerView
+from fairway.desk import Troubles as TroublesValue
 from fairway.ids import show
 from fairway.masking import mask_stored, mask_work
 from fairway.noted_views import noted_view
@@ -45,6 +46,7 @@ from fairway.shapes import (
     QueueWithFlows,
     Schedule,
     TaskShape,
+    Troubles,
     Waiting,
     Worker,
     WorkerInShort,
@@ -323,6 +325,16 @@ def cluster_view(cluster: ClusterView) -> Cluster:
     }
 
 
+def troubles_view(troubles: TroublesValue) -> Troubles:
+    """Show what failed inside the leader."""
+    return {
+        "advisory": [
+            {"part": str(one.part), "place": one.place, "error": one.error, "count": one.count}
+            for one in troubles.mishaps
+        ],
+    }
+
+
 def schedule_view(schedule: ScheduleView) -> Schedule:
     """Show a schedule."""
     spec, last = schedule.spec, schedule.progress.last
@@ -462,7 +474,17 @@ def _backoff(backoff: Mapping[str, float] | None) -> BackoffShape | None:
     return None if backoff is None else {"first": backoff["first"], "max": backoff["max"]}
 
 
-def _figures(figures: FiguresValue, slot_seconds: float) -> Figures:
+def _figures(figures: FiguresValue | None, slot_seconds: float) -> Figures:
+    if figures is None:
+        return {
+            "begun": None,
+            "ended": None,
+            "rates": None,
+            "wait": None,
+            "run": None,
+            "errors": None,
+            "slot_seconds": slot_seconds,
+        }
     return {
         "begun": figures.begun,
         "ended": figures.ended,

@@ -364,6 +364,36 @@ def test_the_doctor_is_content_with_a_node_that_leads(node: StandIn, tmp_path: P
     assert found["node"] == found["leader"] == found["version"] == found["python"] == "ok"
 
 
+def test_the_doctor_tells_what_failed_inside_the_leader(node: StandIn, tmp_path: Path) -> None:
+    failed = {
+        "part": "forecast",
+        "place": "fairway/core/eta.py:7",
+        "error": "ZeroDivisionError",
+        "count": 1200,
+    }
+    node.answer("GET /v1/cluster", {"leader": "n1", "term": 1, "this": "n1", "nodes": []})
+    node.answer("GET /v1/cluster/troubles", {"advisory": [failed]})
+    said = node.run("doctor", "--database", f"sqlite:///{tmp_path}/fairway.db").stdout
+    assert "the forecast failed 1,200 times in this term: ZeroDivisionError at fairway/core/eta.py:7" in said
+    node.answer("GET /v1/cluster/troubles", {"advisory": []})
+    found = json.loads(node.run("doctor", "--json", "--database", f"sqlite:///{tmp_path}/fairway.db").stdout)
+    assert {one["check"]: one["status"] for one in found["findings"]}["advice"] == "ok"
+
+
+def test_a_queue_is_shown_although_the_order_of_its_jobs_cannot_be_told(node: StandIn) -> None:
+    node.answer(
+        "GET /v1/queues/q", {"path": "q", "waiting": 3, "rates": None, "begun": None, "slot_seconds": 2.0}
+    )
+    node.answer(
+        "GET /v1/queues/q/-/next",
+        {"code": "no_advice", "detail": "cannot be told", "status": 500},
+        status=500,
+    )
+    shown = node.run("queues", "show", "q")
+    assert shown.exit_code == 0, shown.stderr
+    assert "waiting" in shown.stdout and "cannot be told" in shown.stdout
+
+
 def test_init_creates_a_file_and_leaves_foreign_ones_alone(tmp_path: Path) -> None:
     def check(name: str, exit_code: int) -> None:
         before = (tmp_path / name).read_bytes() if (tmp_path / name).exists() else None

@@ -9,8 +9,8 @@ import msgspec
 from fairway.api.answers import TEXT, Answer, Stream, answer_json
 from fairway.api.operation import Call, Operation
 from fairway.api.relaying import may_pass_on
-from fairway.shapes import Cluster
-from fairway.views import cluster_view
+from fairway.shapes import Cluster, Troubles
+from fairway.views import cluster_view, troubles_view
 
 
 class PulseQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,6 +28,11 @@ async def show_cluster(call: Call) -> Answer:
     if told is not None and told.status == 200:
         shown["nodes"] = msgspec.json.decode(told.body, type=Cluster)["nodes"]
     return answer_json(shown)
+
+
+async def show_troubles(call: Call) -> Answer:
+    """Show what failed inside the leader."""
+    return answer_json(troubles_view(await call.desk.troubles()))
 
 
 async def step_down(call: Call) -> Answer:
@@ -50,6 +55,11 @@ async def ring(call: Call) -> Answer:
 
 OPERATIONS = [
     Operation("GET", "/v1/cluster", show_cluster, "Show who leads and which nodes there are", answer=Cluster),
+    Operation(
+        "GET", "/v1/cluster/troubles", show_troubles,
+        "Show what failed inside the leader: advice that cannot be told",
+        answer=Troubles, leader=True,
+    ),
     Operation(
         "POST", "/v1/cluster/step-down", step_down, "Ask the leader to step down", answer=Cluster, leader=True
     ),

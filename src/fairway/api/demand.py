@@ -16,6 +16,6 @@ async def show_demand(call: Call) -> Answer:
 OPERATIONS = [
     Operation(
         "GET", "/v1/demand", show_demand, "Show slots wanted per shape, for autoscalers",
-        answer=Demand, leader=True,
+        answer=Demand, errors=(500,), leader=True,
     ),
 ]  # fmt: skip

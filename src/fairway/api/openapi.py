@@ -17,7 +17,7 @@ REF = "#/components/schemas/{name}"
 TITLES = {
     200: "Done", 201: "Accepted", 202: "Under way", 204: "Done", 308: "Elsewhere", 400: "Malformed",
     404: "No such thing", 409: "Conflict", 413: "Too large", 415: "Not JSON", 422: "Invalid", 429: "Too much",
-    501: "Cannot be told", 503: "Not now", 504: "No answer from the worker",
+    500: "An error of ours", 501: "Cannot be told", 503: "Not now", 504: "No answer from the worker",
 }  # fmt: skip
 
 PATH_PATTERNS = {

@@ -192,7 +192,7 @@ OPERATIONS = [
     # Stands before the calls on a queue, whose path would take it in.
     Operation(
         "GET", "/v1/queues/{path:path}/-/next", next_jobs, "Show the order in which jobs will begin",
-        answer=Jobs, query=NextQuery, errors=(404,), leader=True,
+        answer=Jobs, query=NextQuery, errors=(404, 500), leader=True,
     ),
     Operation(
         "GET", "/v1/queues/{path:path}", show_queue, "Show a queue and its flows",

@@ -26,6 +26,7 @@ from fairway.cli.checks import (
 from fairway.cli.moments import seconds_since, show_seconds
 from fairway.cli.output import COLOURS, clean, say, show_json
 from fairway.cli.parsing import database_address
+from fairway.cli.troubles import check_troubles
 from fairway.errors import FairwayError
 from fairway.places import data_directory, is_postgres, sqlite_file
 
@@ -70,6 +71,7 @@ def examine(database: str | None) -> Iterator[Finding]:
     yield check_open_files()
     yield check_webhooks()
     yield from check_node(lambda: current().transport().call("GET", "/cluster", timeout=5.0))
+    yield from check_troubles(lambda: current().transport().call("GET", "/cluster/troubles", timeout=5.0))
 
 
 def check_node(ask: Callable[[], Any]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from fairway.cli.moving import follow, rename
 from fairway.cli.output import clean, say, show_facts, show_json, show_table
 from fairway.cli.parsing import read_json
 from fairway.cli.queue_changes import apply, history, revert
-from fairway.errors import Conflict, InvalidRequest
+from fairway.errors import Conflict, InvalidRequest, NoAdvice, WorldError
 
 NEXT_SHOWN = 10
 MOST_PAGES = 1000
@@ -142,8 +142,7 @@ def show(queue: str) -> None:
         show_json(found)
         return
     _show(found)
-    coming = transport.call("GET", f"/queues/{path(queue)}/-/next", params={"n": NEXT_SHOWN})
-    for number, job in enumerate(coming["jobs"], start=1):
+    for number, job in enumerate(_next_jobs(queue), start=1):
         say(clean(f"next {number:>2}      {job['id']}  {what(job)}"))
     if found.get("flows"):
         say()
@@ -152,6 +151,19 @@ def show(queue: str) -> None:
             "share", "weight", "slot-seconds",
         )  # fmt: skip
         show_table(headings, map(_flow_row, found["flows"]), gives_way=["flow"])
+
+
+def _next_jobs(queue: str) -> list[dict[str, Any]]:
+    """Return which jobs begin next, none if the node cannot tell."""
+    try:
+        coming = current().transport().call("GET", f"/queues/{path(queue)}/-/next", params={"n": NEXT_SHOWN})
+    except WorldError as error:
+        if error.code != NoAdvice.code:
+            raise
+        say(clean(f"next         {error}"))
+        return []
+    found: list[dict[str, Any]] = coming["jobs"]
+    return found
 
 
 def _flow_row(flow: dict[str, Any]) -> tuple[object, ...]:
@@ -203,7 +215,7 @@ def _numbers(queue: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "run", _percentiles(queue.get("run"))
     yield "errors", _share(queue.get("errors"))
     if queue.get("slot_seconds"):
-        yield "slot-seconds", f"{queue['slot_seconds']:.1f} in {queue.get('begun', 0)} attempts"
+        yield "slot-seconds", f"{queue['slot_seconds']:.1f} in {queue.get('begun') or 0} attempts"
 
 
 def _unusual(settings: dict[str, Any]) -> Iterator[tuple[str, object]]:

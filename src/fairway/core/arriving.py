@@ -33,7 +33,7 @@ def submit(world: World, event: happened.Submitted, now: Moment) -> None:
     for arrival in _put_alike(coming, arrivals):
         coming.put(arrival)
     coming.count()
-    world.forecasts.sample(world, arrivals, now)
+    world.advice.sample(world, arrivals, now)
 
 
 def take_in(world: World, event: happened.TakenIn, now: Moment) -> None:
@@ -51,7 +51,7 @@ def take_in(world: World, event: happened.TakenIn, now: Moment) -> None:
             coming.put(moving.redirected(world, [arrival])[0])
     coming.count()
     blocked.hear(world, event.ended, now)
-    world.forecasts.sample(world, arrivals, now)
+    world.advice.sample(world, arrivals, now)
 
 
 class Coming:
@@ -95,10 +95,10 @@ class Coming:
     def count(self) -> None:
         """Count them all, when all are there."""
         for (queue, _, _), jobs in self._came.items():
-            self.world.numbers.arrived(queue, len(jobs), self.now.mono)
+            self.world.advice.arrived(queue, len(jobs), self.now.mono)
             self.world.counts.submitted += len(jobs)
         for (queue, flow), count in self._flows.items():
-            self.world.numbers.flow_arrived(queue, flow, count)
+            self.world.advice.flow_arrived(queue, flow, count)
 
     def _count_flow(self, queue: Queue, flow: str | None, count: int) -> None:
         self._flows[queue, flow] = self._flows.get((queue, flow), 0) + count

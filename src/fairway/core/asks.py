@@ -32,7 +32,7 @@ MOVED = ("moved", "the job moved while it was looked up")
 def cancel(world: World, ask: CancelAsked, now: Moment) -> None:
     """End a waiting job at once; stop a running one."""
     live = world.live.get(ask.job.job)
-    world.forecasts.forget(ask.job.job)
+    world.advice.forget_job(ask.job.job)
     if live is not None:
         _stop(world, live, ask.force, now)
         world.plan.replies.append(Reply(ask.ticket, "cancelling"))
@@ -60,7 +60,7 @@ def give_up(world: World, job: Arrival, now: Moment) -> None:
 def replace_jobs(world: World, event: Replaced, now: Moment) -> None:
     """End those that wait, known here or not yet; those that run go on, but are not tried again."""
     for job in event.arrivals:
-        world.forecasts.forget(job.job)
+        world.advice.forget_job(job.job)
         live = world.live.get(job.job)
         if live is not None:
             live.replaced = True
@@ -149,7 +149,7 @@ def _move(world: World, ask: EditAsked, now: Moment) -> bool:
         return False
     if not world.tree.remove(ask.job, now.wall):
         return False
-    world.forecasts.forget(new.job)
+    world.advice.forget_job(new.job)
     world.tree.put(new._replace(blocked=False), now.wall)
     return True
 
@@ -218,7 +218,7 @@ def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Momen
     change = QueueChange(queue.path, now.wall, who, stored(queue), as_json(settings))
     world.tree.set(queue, settings, now.wall)
     if settings.paused or settings.limit == 0:
-        world.forecasts.forget_branch(queue)
+        world.advice.forget_branch(queue)
     make_known(world, queue.path, now, force=True)
     world.plan.batch.changes.append(change)
     detail = show_settings(settings) | {"by": who}
@@ -266,7 +266,7 @@ def forget_queue(world: World, queue: Queue, now: Moment, who: str) -> None:
     if queue.known:
         world.plan.batch.changes.append(QueueChange(queue.path, now.wall, who, stored(queue), None))
     world.tree.prune(queue)
-    world.numbers.forget(queue)
+    world.advice.forget_queue(queue)
     world.plan.batch.queues.append(SaveQueue(queue.path, None, now.wall))
     world.plan.batch.news.append(News("queue.deleted", now.wall, queue=queue.path, detail={"by": who}))
 

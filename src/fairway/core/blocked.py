@@ -119,9 +119,9 @@ def _release(world: World, arrival: Arrival, now: Moment) -> None:
     if place <= now.wall:
         state = advance(state, Trigger.DUE)
     queue = world.tree.put(arrival._replace(place=place, blocked=False), now.wall)
-    world.numbers.arrived(queue, 1, now.mono)
+    world.advice.arrived(queue, 1, now.mono)
     if queue.has_flows:
-        world.numbers.flow_arrived(queue, arrival.flow, 1)
+        world.advice.flow_arrived(queue, arrival.flow, 1)
     world.plan.batch.unblocks.append(Unblock(arrival.job, place))
     _tell(world, "job.unblocked", arrival, state, now)
 

@@ -50,5 +50,5 @@ def _write(world: World, now: Moment) -> None:
                 detail={"reason": Reason.EXPIRED.value},
             )
         )  # fmt: skip
-        world.forecasts.forget(job)
+        world.advice.forget_job(job)
         world.counts.failed += 1

@@ -163,7 +163,7 @@ def move_page(world: World, ask: PageAsked, now: Moment) -> None:
             if blocked.go_to(world, arrival.job, path):
                 jobs[path].append(arrival.job)
         elif path != arrival.queue and world.tree.remove(arrival, now.wall):
-            world.forecasts.forget(arrival.job)
+            world.advice.forget_job(arrival.job)
             world.tree.put(arrival._replace(queue=path), now.wall)
             jobs[path].append(arrival.job)
     for path, some in jobs.items():
@@ -188,7 +188,7 @@ def end_move(world: World, ask: MoveOverAsked, now: Moment) -> None:
             if queue is not source:
                 _strip(world, queue, now, moving["by"])
                 world.tree.prune(queue)
-                world.numbers.forget(queue)
+                world.advice.forget_queue(queue)
         asks.forget_queue(world, source, now, moving["by"])
         world.plan.batch.news.append(News("queue.moved", now.wall, queue=ask.path, detail=dict(moving)))
     world.plan.replies.append(Reply(ask.ticket, bool(over)))

@@ -7,7 +7,6 @@ job of a bundle counts fully against every limit; its size is its part of the sl
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from itertools import repeat
 from typing import NamedTuple
@@ -195,9 +194,4 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     spec = worker.spec
     world.plan.batch.begins.append(Begin(jobs, spec.incarnation, spec.name, now.wall, queue.path, shape.task))
     world.counts.begun += len(jobs)
-    wait = (now.wall - places[len(places) // 2]) / 1e6
-    world.numbers.began(queue, len(jobs), wait, mono)
-    if queue.has_flows:
-        for its_flow, count in (Counter(flows) if flows is not None else {flow: len(jobs)}).items():
-            world.numbers.flow_began(queue, its_flow, count, wait)
-    world.forecasts.began(jobs, mono)
+    world.advice.began(queue, jobs, places, flow, flows, now)

@@ -71,7 +71,7 @@ def _wake_at(world: World, now: Moment) -> float | None:
 def _refused(world: World, event: happened.Refused, now: Moment) -> None:
     for job in event.arrivals:
         arrival = job._replace(queue=world.tree.way_of(job.queue))  # as it was put when it came
-        world.forecasts.forget(arrival.job)
+        world.advice.forget_job(arrival.job)
         world.watched.discard(arrival.job)
         live = world.live.get(arrival.job)
         if live is not None:

@@ -5,10 +5,10 @@ One `World` per term, owned by the core; the modules beside this one are the ver
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fairway.core.advice import Advice
 from fairway.core.blocked import Blocked
 from fairway.core.estimates import Estimates
 from fairway.core.eta import Forecasts
@@ -16,7 +16,6 @@ from fairway.core.matching import WorkerClass, class_key
 from fairway.core.model import (
     CLEAN,
     DEFAULT_RULES,
-    SLOT,
     Arrival,
     Extras,
     Ledger,
@@ -174,8 +173,7 @@ class World:
     kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
     estimates: Estimates = field(default_factory=Estimates)  # by task
     queue_estimates: Estimates = field(default_factory=Estimates)
-    numbers: NumberBook = field(default_factory=NumberBook)
-    forecasts: Forecasts = field(default_factory=Forecasts)
+    advice: Advice = field(default_factory=Advice)  # for people; decides nothing, and cannot fail
     counts: Counts = field(default_factory=Counts)
     plan: Plan = field(default_factory=Plan)
     bundles: int = 0  # the number of the last bundle
@@ -190,6 +188,16 @@ class World:
 
     def __post_init__(self) -> None:
         self.tree.seconds_of = self.seconds_of
+
+    @property
+    def numbers(self) -> NumberBook:
+        """The numbers of queues and flows, to look at; what decides tells them by `advice`."""
+        return self.advice.numbers
+
+    @property
+    def forecasts(self) -> Forecasts:
+        """What was said of some jobs, to look at; what decides tells them by `advice`."""
+        return self.advice.forecasts
 
     def kind_of(self, spec: WorkerSpec) -> WorkerClass:
         """Return the class of workers that announce the same things."""
@@ -250,12 +258,7 @@ class World:
         self, ended: Sequence[Live], seconds: float, size: int, mono: float, failed: bool = False
     ) -> None:
         """Count attempts of one queue that ended alike, ran for *seconds* and held *size* altogether."""
-        queue, held = ended[0].queue, size / SLOT * (mono - ended[0].begun_at)
-        self.numbers.ended(queue, len(ended), seconds, held, failed, mono)
-        if queue.has_flows:
-            for flow, count in Counter([live.flow for live in ended]).items():
-                part = count / len(ended)
-                self.numbers.flow_ended(queue, flow, count, seconds * part, held * part, failed)
+        self.advice.ended(ended, seconds, size, mono, failed)
 
     def acks(self, incarnation: str) -> Acks:
         """Return the acknowledgements that go to one worker with this plan."""

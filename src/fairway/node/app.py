@@ -28,7 +28,7 @@ from fairway.node.engine import Engine
 from fairway.node.feed import Feed
 from fairway.node.hosting import OwnWorker
 from fairway.node.link import Link
-from fairway.node.metrics import tenant_numbers
+from fairway.node.metrics import mishap_numbers, tenant_numbers
 from fairway.node.mover import Mover
 from fairway.node.neighbours import is_silent
 from fairway.node.options import NodeOptions, url_of
@@ -210,6 +210,7 @@ class Node:
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
             numbers |= tenant_numbers(world, moment())
+            numbers |= mishap_numbers(world)
         if self.schedules is not None:
             numbers |= self.schedules.numbers()
         if self.operations is not None:

@@ -25,8 +25,9 @@ from fairway.core.events import ANONYMOUS
 from fairway.core.flows import FlowNow, busiest
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
+from fairway.core.mishaps import Part
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of, with_pins
-from fairway.core.numbers import Numbers
+from fairway.core.numbers import Figures, Numbers
 from fairway.core.plan import QueueChange, Reply
 from fairway.core.queue import Queue
 from fairway.core.tree import Tree
@@ -39,6 +40,7 @@ from fairway.desk import (
     QueueView,
     ScheduleView,
     Standing,
+    Troubles,
     Tunnel,
     Waiting,
     WorkerPort,
@@ -50,6 +52,7 @@ from fairway.errors import (
     Conflict,
     Deposed,
     InvalidRequest,
+    NoAdvice,
     NoLeader,
     NotFound,
     QueueFull,
@@ -98,6 +101,10 @@ ASK_SECONDS = 10.0
 FLOWS_SHOWN = 100
 SETTLE_SECONDS = 2.0
 MAYBE_ACCEPTED = "; the jobs may be accepted all the same: ask again under the same Idempotency-Key"
+
+
+CANNOT_BE_TOLD = "cannot be told: an internal error, which `fairway doctor` names; work goes on"
+UNEXPLAINED = explaining.Why("", "")  # why a job waits, if that cannot be told
 
 
 class NodeDesk:
@@ -361,8 +368,9 @@ class NodeDesk:
         def read(world: World) -> list[QueueView]:
             now, queues = moment(), world.tree.queues
             page = nsmallest(most, (path for path in queues if path > after))
-            numbers = world.numbers.of_branches([queues[path] for path in page])
-            return [_show_queue(world, queue, branch, now) for queue, branch in numbers.items()]
+            shown = [queues[path] for path in page]
+            numbers = world.advice.ask(Part.NUMBERS, {}, world.numbers.of_branches, shown)
+            return [_show_queue(world, queue, numbers.get(queue), now) for queue in shown]
 
         return await _ask_leader(self._leader().look(read))
 
@@ -430,7 +438,12 @@ class NodeDesk:
     async def next_jobs(self, path: str, most: int) -> list[int]:
         def read(world: World) -> list[int] | None:
             queue = world.tree.find(path)
-            return None if queue is None or not queue.path else foresee(world.tree, queue, most, moment())
+            if queue is None or not queue.path:
+                return None
+            found = world.advice.ask(Part.POSITION, None, foresee, world.tree, queue, most, moment())
+            if found is None:
+                raise NoAdvice(f"the order in which jobs of '{path}' begin {CANNOT_BE_TOLD}")
+            return found
 
         found = await _ask_leader(self._leader().look(read))
         if found is None:
@@ -488,7 +501,12 @@ class NodeDesk:
 
     # --- workers and nodes -----------------------------------------------------------------------
     async def demand(self) -> Demand:
-        return await _ask_leader(self._leader().look(lambda world: demand(world, moment())))
+        found = await _ask_leader(
+            self._leader().look(lambda world: world.advice.ask(Part.DEMAND, None, demand, world, moment()))
+        )
+        if found is None:  # and not "none is wanted": whoever starts workers would stop them
+            raise NoAdvice(f"which slots are wanted {CANNOT_BE_TOLD}")
+        return found
 
     async def workers(self) -> list[WorkerView]:
         def read(world: World) -> list[WorkerView]:
@@ -528,6 +546,10 @@ class NodeDesk:
             stands=self._node.options.lead,
             silent={node.incarnation for node in nodes if is_silent(node, wall())},
         )
+
+    async def troubles(self) -> Troubles:
+        engine = self._leader()
+        return Troubles(engine.core.world.advice.mishaps.all())
 
     async def step_down(self) -> None:
         self._leader()
@@ -676,12 +698,13 @@ def _standing(world: World, job: StoredJob) -> Standing | None:
     if job.state not in WAITING:
         return Standing(None, None, rules=rules)
     arrival, now = arrival_of_stored(job), moment()
-    why = explaining.explain(world, arrival, now.wall)
+    ask = world.advice.ask
+    why = ask(Part.EXPLANATION, UNEXPLAINED, explaining.explain, world, arrival, now.wall)
     if why is None:
         return Standing(None, None, rules=rules)
-    position = explaining.position(world, arrival, now.wall)
-    when = eta(world, arrival, now, position)
-    return Standing(Waiting(why.reason, why.detail, why.on), position, when, rules)
+    waiting = None if why is UNEXPLAINED else Waiting(why.reason, why.detail, why.on)
+    position = ask(Part.POSITION, None, explaining.position, world, arrival, now.wall)
+    return Standing(waiting, position, ask(Part.FORECAST, None, eta, world, arrival, now, position), rules)
 
 
 def _edited(found: StoredJob, changes: dict[str, Any]) -> tuple[Arrival, int, Rules]:
@@ -720,9 +743,10 @@ def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Ex
 
 def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:
     now = moment()
-    shown = _show_queue(world, queue, world.numbers.of_branch(queue), now)
+    ask = world.advice.ask
+    shown = _show_queue(world, queue, ask(Part.NUMBERS, None, world.numbers.of_branch, queue), now)
     if flows:
-        found = busiest(world, queue, FLOWS_SHOWN, now)
+        found = ask(Part.NUMBERS, [], busiest, world, queue, FLOWS_SHOWN, now)
         shown.flows = [_show_flow(world, flow, shown.limited_by, now) for flow in found]
     return shown
 
@@ -736,7 +760,7 @@ def _show_flow(world: World, found: FlowNow, limited_by: str | None, now: Moment
         limited_by=limited_by if found.waiting else None,
         weight=found.weight,
         share=None if found.share is None else round(found.share, 4),
-        figures=world.numbers.figures(found.numbers, now.mono),
+        figures=_figures(world, found.numbers, now.mono),
         slot_seconds=round(found.slot_seconds, 3),
     )
 
@@ -746,8 +770,8 @@ def _seconds_since(place: int | None, now: int) -> float | None:
     return max(now - place, 0) / 1e6 if place is not None and place <= now else None
 
 
-def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) -> QueueView:
-    now, mono = moment
+def _show_queue(world: World, queue: Queue, numbers: Numbers | None, moment: Moment) -> QueueView:
+    (now, mono), ask = moment, world.advice.ask
     below = list(queue.subtree())
     due = sum(node.own.due_count(now) for node in below)
     oldest = min((at for node in below if (at := node.own.oldest()) is not None), default=None)
@@ -758,10 +782,16 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers, moment: Moment) ->
         scheduled=queue.waiting - due,
         running=queue.in_use,
         oldest_wait=_seconds_since(oldest, now),
-        limited_by=explaining.limited_by(queue, mono) if queue.waiting else None,
-        figures=world.numbers.figures(numbers, mono),
+        limited_by=ask(Part.EXPLANATION, None, explaining.limited_by, queue, mono) if queue.waiting else None,
+        figures=_figures(world, numbers, mono),
         slot_seconds=round(queue.slot_seconds_until(mono), 3),
     )
+
+
+def _figures(world: World, numbers: Numbers | None, mono: float) -> Figures | None:
+    if numbers is None:
+        return None
+    return world.advice.ask(Part.NUMBERS, None, world.numbers.figures, numbers, mono)
 
 
 def _show_worker(worker: Worker, mono: float) -> WorkerView:

@@ -203,7 +203,14 @@ class Engine:
             if not answer.done():
                 _settle(answer, read, self.core.world)
         self.counts = replace(self.core.world.counts)
+        self._log_mishaps()
         return wake_at
+
+    def _log_mishaps(self) -> None:
+        """Log what failed of what is advisory, each place once."""
+        for mishap in self.core.world.advice.mishaps.take_untold():
+            facts = {"part": str(mishap.part), "error": mishap.error, "at": mishap.place}
+            log.error("advice failed; nothing else is touched by it", extra=facts)
 
     async def _write_act_tell(self) -> float | None:
         page = await self._read_backlog()

@@ -6,9 +6,10 @@ made, so that none comes and goes with its load; all others are taken together a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from fairway.core.explain import limited_by
+from fairway.core.mishaps import Part
 from fairway.core.model import Moment
 from fairway.core.numbers import PARTS, Numbers
 from fairway.core.queue import Queue
@@ -22,17 +23,21 @@ LIMITS = ("limit", "moving", "paused", "rate")
 
 def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
     """Return counters and gauges by tenant, under their names and labels."""
-    counted = world.numbers.of_tenants()
+    ask = world.advice.ask
+    counted = ask(Part.NUMBERS, None, world.numbers.of_tenants)
     found: dict[str, float] = {}
     for label, tenants in _labelled(world).items():
-        whole = Numbers(now.mono)
-        for tenant in tenants:
-            if tenant in counted:
-                whole.merge(counted[tenant])
-        found.update(_counts(label, tenants, whole, now))
-        found.update(_figures(world, label, whole, now))
-        found.update(_limited(label, tenants, now))
+        found |= ask(Part.NUMBERS, {}, _gauges, label, tenants, now)
+        if counted is not None:
+            found |= ask(Part.NUMBERS, {}, _counts, world, label, tenants, counted, now)
+        found |= ask(Part.EXPLANATION, {}, _limited, label, tenants, now)
     return found
+
+
+def mishap_numbers(world: World) -> dict[str, float]:
+    """Return how often each part of what is advisory failed."""
+    counts = world.advice.mishaps.counts
+    return {f'advisory_errors_total{{part="{part}"}}': float(count) for part, count in counts.items()}
 
 
 def _labelled(world: World) -> dict[str, list[Queue]]:
@@ -47,18 +52,38 @@ def _order(queue: Queue) -> int:
     return queue.order
 
 
-def _counts(label: str, tenants: Sequence[Queue], whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
+def _gauges(label: str, tenants: Sequence[Queue], now: Moment) -> dict[str, float]:
+    """Return what the tree knows."""
     values = {
         "tenant_waiting": sum(tenant.waiting for tenant in tenants),
         "tenant_running": sum(tenant.in_use for tenant in tenants),
-        "tenant_begun_total": whole.begun,
-        "tenant_ended_total": whole.ended,
-        "tenant_failed_total": whole.failures,
         "tenant_slot_seconds_total": sum(tenant.slot_seconds_until(now.mono) for tenant in tenants),
         "tenant_oldest_wait_seconds": max(_oldest_wait(tenant, now.wall) for tenant in tenants),
     }
-    for name, value in values.items():
-        yield f'{name}{{tenant="{label}"}}', value
+    return {f'{name}{{tenant="{label}"}}': value for name, value in values.items()}
+
+
+def _counts(
+    world: World, label: str, tenants: Sequence[Queue], counted: Mapping[Queue, Numbers], now: Moment
+) -> dict[str, float]:
+    """Return what was counted: of waits, runs and errors nothing until there was one."""
+    whole = Numbers(now.mono)
+    for tenant in tenants:
+        if tenant in counted:
+            whole.merge(counted[tenant])
+    values = {
+        "tenant_begun_total": whole.begun,
+        "tenant_ended_total": whole.ended,
+        "tenant_failed_total": whole.failures,
+    }
+    found: dict[str, float] = {f'{name}{{tenant="{label}"}}': value for name, value in values.items()}
+    figures = world.numbers.figures(whole, now.mono)
+    for name, seconds in (("wait", figures.wait), ("run", figures.run)):
+        for part, value in zip(PARTS, seconds, strict=False):
+            found[f'tenant_{name}_seconds{{tenant="{label}",quantile="{part}"}}'] = value
+    if figures.errors is not None:
+        found[f'tenant_error_share{{tenant="{label}"}}'] = figures.errors
+    return found
 
 
 def _oldest_wait(tenant: Queue, now: int) -> float:
@@ -69,19 +94,8 @@ def _oldest_wait(tenant: Queue, now: int) -> float:
     return max(now - min((place for place in places if place is not None), default=now), 0) / 1e6
 
 
-def _figures(world: World, label: str, whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
-    """Yield what is known of waits, runs and errors: nothing until there was one."""
-    figures = world.numbers.figures(whole, now.mono)
-    for name, seconds in (("wait", figures.wait), ("run", figures.run)):
-        for part, value in zip(PARTS, seconds, strict=False):
-            yield f'tenant_{name}_seconds{{tenant="{label}",quantile="{part}"}}', value
-    if figures.errors is not None:
-        yield f'tenant_error_share{{tenant="{label}"}}', figures.errors
-
-
-def _limited(label: str, tenants: Sequence[Queue], now: Moment) -> Iterator[tuple[str, float]]:
-    """Yield 1 for what keeps a tenant with waiting jobs from beginning more, else 0; `_other`: how many."""
+def _limited(label: str, tenants: Sequence[Queue], now: Moment) -> dict[str, float]:
+    """Return 1 for what keeps a tenant with waiting jobs from beginning more, else 0; `_other`: how many."""
     said = [limited_by(tenant, now.mono) or "" for tenant in tenants if tenant.waiting]
     reasons = [one.partition(" ")[0] for one in said]
-    for reason in LIMITS:
-        yield f'tenant_limited{{tenant="{label}",by="{reason}"}}', reasons.count(reason)
+    return {f'tenant_limited{{tenant="{label}",by="{reason}"}}': reasons.count(reason) for reason in LIMITS}
