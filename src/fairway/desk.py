@@ -26,6 +26,7 @@ from fairway.schedule_spec import ScheduleSpec
 from fairway.store import (
     Accepted,
     CauseRow,
+    Culprit,
     Leadership,
     NodeRow,
     NumberedChange,
@@ -47,6 +48,7 @@ class Waiting:
     """Why a job waits: one true reason, its object, and a sentence for people."""
 
     #: not_due | moving | paused | limit | rate | no_worker | behind | busy | kept | starting | expired
+    #: set_aside: taking it in ended leaders
     reason: str
     detail: str
     on: str | None = None
@@ -164,10 +166,18 @@ class ScheduleView:
     changed_at: int
 
 
+class Trouble(NamedTuple):
+    """A call or job on which leaders ended, and whether it is kept from ending another."""
+
+    culprit: Culprit
+    refused: bool
+
+
 class Troubles(NamedTuple):
     """What went wrong inside the leader."""
 
     mishaps: list[Mishap]
+    culprits: list[Trouble]
 
 
 class Question(NamedTuple):
@@ -371,7 +381,7 @@ class Desk(Protocol):
         """Say who leads and who is there."""
 
     async def troubles(self) -> Troubles:
-        """Say what failed inside the leader: advice that could not be told."""
+        """Say what failed inside the leader: advice that could not be told, calls on which leaders ended."""
 
     async def step_down(self) -> None:
         """Resign; another node, or this one again, takes over."""

@@ -6,6 +6,7 @@
     │   │   └── PrivateAddress   an address that is not of the open internet, and not allowed here
     │   ├── NotFound           no such job, queue, worker
     │   ├── Conflict           the thing is in a state that forbids it (a stale attempt, a taken key)
+    │   ├── PoisonCall         leaders ended on this very call: it is not tried again
     │   └── Refused            not allowed here (host, origin, token)
     ├── WorldError           the world's fault: passing, worth another try
     │   ├── NoLeader           nobody leads just now; try again soon
@@ -72,6 +73,13 @@ class Conflict(CallerError):
 
     status = 409
     code = "conflict"
+
+
+class PoisonCall(CallerError):
+    """Taking this very call in ended leaders by an internal error, so it is refused; nothing was changed."""
+
+    status = 422
+    code = "poison_call"
 
 
 class Refused(CallerError):

@@ -464,10 +464,24 @@ class AdvisoryError(TypedDict):
     count: int
 
 
+class CulpritShape(TypedDict):
+    """A call, or a stored job that was to be taken in, on which leaders ended."""
+
+    what: str
+    error: str
+    job: str | None  # the job, if it is one
+    leaders: int  # that ended on it
+    refused: bool  # a call is refused, a job left out: two leaders were enough
+    first_at: str
+    last_at: str
+    until: str  # then it is forgotten
+
+
 class Troubles(TypedDict):
-    """What went wrong inside the leader."""
+    """What went wrong inside the leader, and is not to end one again."""
 
     advisory: list[AdvisoryError]
+    culprits: list[CulpritShape]
 
 
 class LastFire(TypedDict):

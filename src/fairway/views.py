@@ -332,6 +332,19 @@ def troubles_view(troubles: TroublesValue) -> Troubles:
             {"part": str(one.part), "place": one.place, "error": one.error, "count": one.count}
             for one in troubles.mishaps
         ],
+        "culprits": [
+            {
+                "what": one.what,
+                "error": one.error,
+                "job": None if one.job is None else show(one.job),
+                "leaders": one.leaders,
+                "refused": refused,
+                "first_at": show_time(one.first_at),
+                "last_at": show_time(one.last_at),
+                "until": show_time(one.until),
+            }
+            for one, refused in troubles.culprits
+        ],
     }
 
 

@@ -365,19 +365,39 @@ def test_the_doctor_is_content_with_a_node_that_leads(node: StandIn, tmp_path: P
 
 
 def test_the_doctor_tells_what_failed_inside_the_leader(node: StandIn, tmp_path: Path) -> None:
+    call = {
+        "what": "submit of 1 job to queue 'q'", "error": "KeyError: 'x' at fairway/core/tree.py:3",
+        "job": None, "leaders": 2, "refused": True, "first_at": "2026-01-01T00:00:00Z",
+        "last_at": "2026-01-01T00:00:01Z", "until": "2026-01-02T00:00:01Z",
+    }  # fmt: skip
     failed = {
         "part": "forecast",
         "place": "fairway/core/eta.py:7",
         "error": "ZeroDivisionError",
         "count": 1200,
     }
+    job = call | {"what": "job 06abc, stored", "job": "06abc"}
     node.answer("GET /v1/cluster", {"leader": "n1", "term": 1, "this": "n1", "nodes": []})
-    node.answer("GET /v1/cluster/troubles", {"advisory": [failed]})
+    node.answer(
+        "GET /v1/cluster/troubles",
+        {"advisory": [failed], "culprits": [call, job, call | {"leaders": 1, "refused": False}]},
+    )
     said = node.run("doctor", "--database", f"sqlite:///{tmp_path}/fairway.db").stdout
-    assert "the forecast failed 1,200 times in this term: ZeroDivisionError at fairway/core/eta.py:7" in said
-    node.answer("GET /v1/cluster/troubles", {"advisory": []})
+    for words in (
+        "the forecast failed 1,200 times in this term: ZeroDivisionError at fairway/core/eta.py:7",
+        "submit of 1 job to queue 'q' ended 2 leaders: KeyError: 'x' at fairway/core/tree.py:3",
+        "it is refused until 2026-01-02T00:00:01Z or an upgrade; please report it",
+        "it is set aside: `fairway jobs cancel 06abc` ends it",
+        "ended 1 leader: KeyError",
+        "if it ends another leader, it is kept out",
+    ):
+        assert words in said
+    node.answer("GET /v1/cluster/troubles", {"advisory": [], "culprits": []})
     found = json.loads(node.run("doctor", "--json", "--database", f"sqlite:///{tmp_path}/fairway.db").stdout)
-    assert {one["check"]: one["status"] for one in found["findings"]}["advice"] == "ok"
+    assert {one["check"]: one["status"] for one in found["findings"]}.items() >= {
+        "advice": "ok",
+        "calls": "ok",
+    }.items()
 
 
 def test_a_queue_is_shown_although_the_order_of_its_jobs_cannot_be_told(node: StandIn) -> None:

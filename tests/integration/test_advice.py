@@ -1,4 +1,7 @@
-"""A whole node whose advice fails at every turn: no leader ends, every job does, and people are told."""
+"""A whole node whose advice fails at every turn: no leader ends, every job does, and people are told.
+
+And one whose core fails on a call: the third leader, be it another process, refuses it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,15 @@ import httpx
 import pytest
 
 from fairway.core import eta, explain
+from fairway.core import events as happened
 from fairway.core.eta import Forecasts
+from fairway.core.model import Moment
 from fairway.core.numbers import NumberBook
 from fairway.core.queue import Queue
+from fairway.core.scheduler import Core
 from fairway.node.app import Node, NodeOptions
+from tests.integration.worker_world import eventually
+from tests.postgres import shared_server
 from tests.running import CODE
 
 SECONDS = 30.0
@@ -114,7 +122,7 @@ async def test_no_leader_ends_by_its_advice_and_people_are_told(
 async def test_what_is_advice_and_nothing_else_says_that_it_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(f"sqlite:///{tmp_path}/f.db", worker=False) as (_, client):
+    async with running(f"sqlite:///{tmp_path}/f.db", worker=False) as (node, client):
         await client.patch("/queues/q", json={"limit": 5})
         await client.post("/jobs", json=TRUE | {"queue": "q"})
         monkeypatch.setattr("fairway.node.desk.foresee", boom)
@@ -124,3 +132,58 @@ async def test_what_is_advice_and_nothing_else_says_that_it_failed(
             assert (answer.status_code, answer.json()["code"]) == (500, "no_advice")
         troubles = (await client.get("/cluster/troubles")).json()["advisory"]
         assert {one["part"]: one["count"] for one in troubles} == {"position": 1, "demand": 1}
+        assert [one["found"] for one in await doctor(node, tmp_path) if one["check"] == "calls"] == [
+            "no leader ended on a call"
+        ]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/f.db"
+        return
+    dsn = await shared_server().make_database()
+    yield dsn
+    await shared_server().drop_database(dsn)
+
+
+async def test_a_call_that_ended_two_leaders_is_refused_by_another_process_too(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absorb = Core.absorb
+
+    def broken(core: Core, event: happened.CoreEvent, now: Moment) -> None:
+        absorb(core, event, now)
+        if isinstance(event, happened.Submitted) and event.arrivals[0].flow == "bad":
+            raise ZeroDivisionError("planted")
+
+    poison = TRUE | {"queue": "q", "flow": "bad"}
+    async with running(address, worker=False) as (node, client):
+        await client.patch(
+            "/queues/q", json={"limit": 5}
+        )  # a queue that is known: submits ride with the leader
+        monkeypatch.setattr(Core, "absorb", broken)
+        for term in (1, 2):
+            assert node.engine is not None and node.engine.reign.term == term
+            answer = await client.post("/jobs", json=poison, headers={"Idempotency-Key": "k"})
+            assert answer.status_code == 503, answer.text
+            await eventually(lambda term=term: node.engine is not None and node.engine.reign.term > term)
+        await refuses(client, poison)
+        assert node.engine.reign.term == 3
+    async with running(address, worker=False) as (node, client):  # knows it from the database only
+        await refuses(client, poison)
+        assert (await client.post("/jobs", json=poison | {"flow": "good"})).status_code == 201
+        told = [one for one in await doctor(node, tmp_path) if one["check"] == "calls"]
+        assert [one["status"] for one in told] == ["warn"]
+        assert "submit of 1 job to queue 'q' ended 2 leaders" in told[0]["found"]
+        assert "it is refused until" in told[0]["advice"]
+        assert "fairway_poison_calls_refused_total 1.0" in (await client.get(f"{node.url}/metrics")).text
+
+
+async def refuses(client: httpx.AsyncClient, job: dict[str, Any]) -> None:
+    answer = await client.post("/jobs", json=job, headers={"Idempotency-Key": "another"})
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "poison_call")
+    assert "ZeroDivisionError: planted" in problem["detail"]
+    assert (await client.get("/jobs")).json()["total"] in (0, 1)

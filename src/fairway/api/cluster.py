@@ -57,7 +57,7 @@ OPERATIONS = [
     Operation("GET", "/v1/cluster", show_cluster, "Show who leads and which nodes there are", answer=Cluster),
     Operation(
         "GET", "/v1/cluster/troubles", show_troubles,
-        "Show what failed inside the leader: advice that cannot be told",
+        "Show what failed inside the leader: advice that cannot be told, calls on which leaders ended",
         answer=Troubles, leader=True,
     ),
     Operation(

@@ -26,9 +26,12 @@ it helps, `field`. With `503` and `429` comes `Retry-After`: the same call may s
 submit that got no answer may be sent again with the same `Idempotency-Key`: it gives the same jobs for 24
 hours.
 
-Where an answer has many parts and one that only tells people something fails (why a job waits, its position,
-when it will start, the numbers of a queue), that part is `null`; an answer that is nothing else (`/-/next`,
-`/v1/demand`) is `500` and `no_advice`. `GET /v1/cluster/troubles` tells of it.
+A call on which two leaders ended by an internal error is refused by the next with `422` and `poison_call`;
+`detail` names the call and the error. No other call is: one that differs in more than ids, times and who
+sends it is another. It is forgotten after 24 hours, or with another version of Fairway. Where an answer has
+many parts and one that only tells people something fails (why a job waits, its position, when it will start,
+the numbers of a queue), that part is `null`; an answer that is nothing else (`/-/next`, `/v1/demand`) is
+`500` and `no_advice`. `GET /v1/cluster/troubles` tells of both.
 
 A job may wait for others (`after`, `if_failed`); in a bulk `"#3"` names the job at that index of the call:
 see [jobs after others](../guide/dependencies.md).

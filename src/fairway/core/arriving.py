@@ -39,7 +39,7 @@ def submit(world: World, event: happened.Submitted, now: Moment) -> None:
 def take_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     """Let jobs wait, or be blocked, that others inserted; those that are known are passed over."""
     world.plan.batch.taken.extend(event.numbers)
-    gone = loading.dropped(world)
+    gone = loading.left_out(world)
     arrivals = [arrival for arrival in event.arrivals if arrival.job not in gone]
     coming = Coming(world, now)
     for arrival in _put_alike(coming, arrivals):

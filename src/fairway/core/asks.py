@@ -48,6 +48,9 @@ def _take_out(world: World, job: Arrival, now: Moment) -> bool:
     if job.job in world.blocked:
         blocked.forget(world, job.job)
         return True
+    if job.job in world.aside:
+        world.aside.discard(job.job)
+        return True
     return world.tree.remove(job, now.wall)
 
 
@@ -91,6 +94,9 @@ def edit(world: World, ask: EditAsked, now: Moment) -> None:
             "running",
             "the job is running; relocate, requeue or cancel it, or wait for its end",
         )
+        world.plan.replies.append(Reply(ask.ticket, error=error))
+    elif ask.job.job in world.aside:
+        error = ("set_aside", "taking the job in ended leaders, so it is set aside; it can only be cancelled")
         world.plan.replies.append(Reply(ask.ticket, error=error))
     elif ask.stand and ask.job.job in world.blocked:
         error = ("blocked", "the job waits for others; it has no place in a line yet")

@@ -36,6 +36,8 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
         return None
     if job.job in world.tree.deadlines.over:
         return Why("expired", "its deadline has passed; it is about to end as failed")
+    if job.job in world.aside:
+        return Why("set_aside", "taking it in ended leaders by an internal error; `fairway doctor` says more")
     if job.job in world.blocked:
         return _for_others(world.blocked[job.job])
     if job.blocked:

@@ -24,7 +24,7 @@ Elsewhere = Sequence[Set[int]]
 
 def load(world: World, event: happened.Loaded, now: Moment) -> None:
     """Let jobs wait, or be blocked, that did so already; those that are known are passed over."""
-    decided = dropped(world)  # when they were taken in, just now
+    decided = left_out(world)  # maybe when they were taken in, just now
     decided.update(one.job for one in world.plan.batch.unblocks)
     for group, is_put in put_groups(world, event.alike, now, decided):
         if not is_put:
@@ -83,9 +83,9 @@ def _load_one(world: World, arrival: Arrival, decided: Set[int], now: Moment) ->
     asks.make_known(world, arrival.queue, now)
 
 
-def dropped(world: World) -> set[int]:
-    """Return the jobs that the plan being made ends: they were read while they still waited."""
-    return {drop.job for drop in world.plan.batch.drops}
+def left_out(world: World) -> set[int]:
+    """Return the jobs that are not let wait though the store has them: set aside, or ended by this plan."""
+    return world.aside.union(drop.job for drop in world.plan.batch.drops)
 
 
 def is_known(world: World, arrival: Arrival) -> bool:

@@ -170,6 +170,7 @@ class World:
     blocked: dict[int, Blocked] = field(default_factory=dict)  # jobs that wait for others
     awaited: dict[int, set[int]] = field(default_factory=dict)  # job → those of them that wait for it
     watched: set[int] = field(default_factory=set)  # jobs of whose end somebody is to be told
+    aside: set[int] = field(default_factory=set)  # waiting jobs that ended leaders: not taken in
     kinds: dict[tuple[object, ...], WorkerClass] = field(default_factory=dict)
     estimates: Estimates = field(default_factory=Estimates)  # by task
     queue_estimates: Estimates = field(default_factory=Estimates)

@@ -210,6 +210,8 @@ class Node:
             for name in counts.__slots__:
                 numbers[f"jobs_{name}_total"] = float(getattr(counts, name))
             numbers |= tenant_numbers(world, moment())
+            numbers["jobs_set_aside"] = float(len(world.aside))
+            numbers["poison_calls_refused_total"] = float(self.engine.culprits.refused)
             numbers |= mishap_numbers(world)
         if self.schedules is not None:
             numbers |= self.schedules.numbers()

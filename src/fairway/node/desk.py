@@ -169,6 +169,7 @@ class NodeDesk:
         for each in submissions:
             each.jobs = await self._with_keys(engine, each.jobs)
         if engine is not None:
+            engine.culprits.check(submissions)
             _check_room(engine.core.world.tree, submissions)
         if engine is not None and self._can_ride(engine, submissions):
             try:
@@ -549,7 +550,7 @@ class NodeDesk:
 
     async def troubles(self) -> Troubles:
         engine = self._leader()
-        return Troubles(engine.core.world.advice.mishaps.all())
+        return Troubles(engine.core.world.advice.mishaps.all(), engine.culprits.troubles())
 
     async def step_down(self) -> None:
         self._leader()

@@ -27,12 +27,13 @@ import msgspec
 from fairway.clock import moment
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
-from fairway.core.model import Arrival, Timers, shape_of, with_pins
+from fairway.core.model import Arrival, Moment, Timers, shape_of, with_pins
 from fairway.core.plan import Begun, News, Plan, Reply
 from fairway.core.scheduler import Core
 from fairway.core.world import Counts, World
 from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
 from fairway.leadership.term import Reign
+from fairway.node.culprits import Culprits, one_by_one
 from fairway.node.dispatch import send_begins, send_rest, send_steers
 from fairway.node.feed import Feed
 from fairway.node.inbox import Inbox, Submit
@@ -58,6 +59,7 @@ class Engine:
         self.core = Core(timers, secrets.token_bytes(16))
         self.ports: dict[str, Port] = {}
         self.reign = reign
+        self.culprits = Culprits(store)
         self._store = store
         self._feed = feed
         self._inbox = Inbox()
@@ -96,12 +98,14 @@ class Engine:
 
     async def ask(self, make: Callable[[Any], happened.CoreEvent]) -> Reply:
         """Put a question to the core and return its reply, after the commit."""
+        self.culprits.check_event(make)
         answer: asyncio.Future[Reply] = self._promise()
         self._inbox.put(make(answer))
         return await answer
 
     async def revive(self, job: int) -> StoredJob | None:
         """Bring an ended job back; None if the store would not."""
+        self.culprits.check_event(lambda _: happened.ReviveAsked(job))
         answer: asyncio.Future[StoredJob | None] = self._promise()
         self._revivals.setdefault(job, []).append(answer)
         self._inbox.put(happened.ReviveAsked(job))
@@ -109,6 +113,7 @@ class Engine:
 
     async def resolve(self, job: int, state: str, outcome: bytes | None) -> bool:
         """Say how an unknown job went; False if it is not unknown."""
+        self.culprits.check_event(lambda _: happened.ResolveAsked(job, state, outcome))
         answer: asyncio.Future[bool] = self._promise()
         self._resolutions.setdefault(job, []).append(answer)
         self._inbox.put(happened.ResolveAsked(job, state, outcome))
@@ -168,6 +173,7 @@ class Engine:
                         task.cancel()
         except BaseException as error:
             self._give_up(error)
+            await self.culprits.note()  # before this node resigns: the next leader reads it
             raise
         self._give_up(None)
         await self._logbook.flush()
@@ -176,6 +182,7 @@ class Engine:
     async def recover(self) -> None:
         """Rebuild the core from the store: settings, running attempts; the backlog follows while leading."""
         now = moment()
+        self.core.world.aside = await self.culprits.read()
         for path, settings in sorted((await self._store.queue_rows()).items()):
             self.core.absorb(happened.QueueFound(path, msgspec.json.decode(settings)), now)
         lives = await self._store.live_attempts()
@@ -212,6 +219,16 @@ class Engine:
             facts = {"part": str(mishap.part), "error": mishap.error, "at": mishap.place}
             log.error("advice failed; nothing else is touched by it", extra=facts)
 
+    def _absorb(
+        self, event: happened.CoreEvent, now: Moment, submissions: Sequence[Submission] | None = None
+    ) -> None:
+        """Let the core take in what somebody asked for; if it fails on that, remember what it was."""
+        try:
+            self.core.absorb(event, now)
+        except Exception as error:
+            self.culprits.accuse(event, submissions, error)
+            raise
+
     async def _write_act_tell(self) -> float | None:
         page = await self._read_backlog()
         taken = await self._read_arrivals()
@@ -244,9 +261,9 @@ class Engine:
         events, submits = self._inbox.take()
         now = moment()
         for event in events:
-            self.core.absorb(event, now)
+            self._absorb(event, now)
         for submit in submits:
-            self.core.absorb(happened.Submitted(submit.arrivals), now)
+            self._absorb(happened.Submitted(submit.arrivals), now, submit.submissions)
         return Work(self.core.plan(now), submits, now.wall)
 
     async def _plan_ahead(self, work: Work) -> Work | None:
@@ -379,10 +396,14 @@ class Engine:
         if taken:
             numbers = list(dict.fromkeys(row.number for row in taken))
             ended = await self._find_endings(arrivals)
-            self.core.absorb(happened.TakenIn(arrivals, numbers, ended), moment())
+            self._absorb_stored(happened.TakenIn(arrivals, numbers, ended))
         if page is not None:
             ended = await self._find_endings(others)
-            self.core.absorb(happened.Loaded(others, ended, page.alike), moment())
+            self._absorb_stored(happened.Loaded(others, ended, page.alike))
+
+    def _absorb_stored(self, event: happened.TakenIn | happened.Loaded) -> None:
+        for part in one_by_one(event) if self.culprits.is_careful else (event,):
+            self._absorb(part, moment())
 
     async def _retire(self, jobs: Sequence[int]) -> None:
         """Let those of *jobs* begin no more whose unique key has gone to a newer job."""
