@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.disciplines import DISCIPLINES, make_discipline
+from fairway.core.disciplines.rack import spread
+from fairway.core.disciplines.sfq import SAMPLED
 from fairway.core.model import Arrival, QueueSettings, Shape
 from tests.drawing import drawn
 
 from .fair import SHAPE, FairQueue
+from .stage import Stage
 
 COUNTED = 1000
 
@@ -110,3 +113,31 @@ def test_of_very_many_lines_some_are_looked_at(name: str, case: str) -> None:
     for position in (0, 999, 2500, 4000, len(order) - 1):
         found = discipline.ahead(jobs[order[position]], 10**6)
         assert found == (position if position <= COUNTED else pytest.approx(position, rel=0.2))
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 64, 128])
+def test_those_looked_at_stand_for_all_of_them_however_many_there_are(most: int) -> None:
+    for count in sorted({0, 1, 2, most - 1, most, most + 1, 2 * most - 1, 2 * most, 2 * most + 1, 50 * most}):
+        found = spread(range(count), lambda size: size, most)
+        assert len(found) == min(count, most)
+        assert len({size for size, _ in found}) == len(found)  # none twice
+        assert sum(times for _, times in found) == pytest.approx(count)
+        assert all(times == 1.0 for _, times in found) or count > most
+        largest = range(count - 1, count - 1 - min(count, most // 2), -1)
+        assert [size for size, _ in found[: len(largest)]] == list(largest)
+
+
+@pytest.mark.parametrize("flows", [SAMPLED - 1, SAMPLED, SAMPLED + 1])
+def test_a_queue_may_have_just_as_many_flows_as_are_looked_at(flows: int) -> None:
+    """A job that comes to so many is looked at, to learn how good what is said of its start would be."""
+    stage = Stage()
+    stage.join("w")
+    stage.set("q", discipline="sfq")
+    stage.submit(1, queue="q", flow="f0")
+    stage.step()
+    stage.finish(1)
+    for number in range(1100):
+        stage.submit(10 + number, queue="q", flow=f"f{number % flows}")
+    stage.step(1.0)
+    stage.submit(9, queue="q", flow="f1")
+    assert stage.core.world.tree.grow("q").ahead_of(stage.arrivals[9], stage.now.wall) >= 1000

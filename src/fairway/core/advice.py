@@ -84,14 +84,14 @@ class Advice:
             self.mishaps.note(Part.FORECAST, error)
 
     def ended(self, ended: Sequence[Live], seconds: float, size: int, mono: float, failed: bool) -> None:
-        """Attempts of one queue ended alike, ran for *seconds* and held *size* altogether."""
+        """Attempts of one queue began and ended together, ran for *seconds* and held *size* in all."""
         try:
-            queue, held = ended[0].queue, size / SLOT * (mono - ended[0].begun_at)
-            self.numbers.ended(queue, len(ended), seconds, held, failed, mono)
+            queue, each = ended[0].queue, (mono - ended[0].begun_at) / SLOT
+            self.numbers.ended(queue, len(ended), seconds, size * each, failed, mono)
             if queue.has_flows:
-                for flow, count in Counter([live.flow for live in ended]).items():
-                    part = count / len(ended)
-                    self.numbers.flow_ended(queue, flow, count, seconds * part, held * part, failed)
+                for flow, (count, part) in _by_flow(ended, size).items():
+                    ran = seconds * count / len(ended)
+                    self.numbers.flow_ended(queue, flow, count, ran, part * each, failed)
         except Exception as error:
             self.mishaps.note(Part.NUMBERS, error)
 
@@ -124,3 +124,15 @@ class Advice:
         except Exception as error:
             self.mishaps.note(part, error)
             return otherwise
+
+
+def _by_flow(ended: Sequence[Live], size: int) -> dict[str | None, tuple[int, int]]:
+    """Return of each flow how many of these attempts are its own, and what of their *size*."""
+    counts, unit = Counter([live.flow for live in ended]), ended[-1].size
+    if len(counts) == 1:
+        return {ended[0].flow: (len(ended), size)}
+    sizes = {flow: count * unit for flow, count in counts.items()}
+    for live in ended:
+        if live.size != unit:  # what a bundle leaves of its slot is held by its first job
+            sizes[live.flow] += live.size - unit
+    return {flow: (count, sizes[flow]) for flow, count in counts.items()}

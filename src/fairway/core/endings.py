@@ -13,7 +13,7 @@ from fairway.core.causes import cause_of
 from fairway.core.defaults import in_force
 from fairway.core.lifecycle import State, Trigger, advance
 from fairway.core.matching import bounds_of
-from fairway.core.model import CLEAN, Held, Ledger, Moment, Reason, Result, Shape
+from fairway.core.model import CLEAN, SLOT, Held, Ledger, Moment, Reason, Result, Shape
 from fairway.core.plan import CauseSeen, End, News, Resolve, Return
 from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
 from fairway.core.world import Live, World
@@ -23,7 +23,7 @@ FAILURES = frozenset({Trigger.FAIL, Trigger.RETRY, Trigger.LOSE, Trigger.CRASH_O
 
 
 class Ran:
-    """How long what went well ran, by task and queue: a report is learnt from as a whole.
+    """How long what went well ran, by task and queue, and held its slots: a report is learnt from as a whole.
 
     Else the last row of a bundle, maybe a few jobs with a hiccup, would say how long all of them take.
     """
@@ -31,16 +31,19 @@ class Ran:
     def __init__(self) -> None:
         self._tasks: dict[str, tuple[float, int]] = {}
         self._queues: dict[str, tuple[float, int]] = {}
-        self.bundle = 0  # of which it was learnt how long its slot was held: that is one turn
+        self._sizes: dict[float, int] = {}  # by when they began: units of slots that were held since
 
-    def add(self, live: Live, count: int, seconds: float) -> None:
-        """So many attempts like this one ran for *seconds* altogether."""
+    def add(self, live: Live, count: int, seconds: float, size: int) -> None:
+        """So many attempts that began with this one ran for *seconds* and held *size* altogether."""
         for runs, name in ((self._tasks, live.shape.task), (self._queues, live.queue.path)):
             before = runs.get(name, (0.0, 0))
             runs[name] = before[0] + seconds, before[1] + count
+        self._sizes[live.begun_at] = self._sizes.get(live.begun_at, 0) + size
 
-    def teach(self, world: World) -> None:
-        """Let the world learn it."""
+    def teach(self, world: World, mono: float) -> None:
+        """Let the world learn it. A turn is what one slot takes, in however many reports it ends."""
+        for begun_at, size in self._sizes.items():
+            world.tree.learn(mono - begun_at, size / SLOT)
         for estimates, runs in ((world.estimates, self._tasks), (world.queue_estimates, self._queues)):
             for name, (seconds, count) in runs.items():
                 if name:
@@ -51,7 +54,7 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
     """Take a worker's word on attempts that ended. Those in a row that went well alike are one record."""
     done, all_live = world.acks(incarnation).done, world.live
     row: list[Live] = []
-    value, seconds = b"", 0.0
+    value, seconds, alone = b"", 0.0, False
     ran = Ran()
     for result in results:
         job, attempt, kind, body, took, retry_after = result
@@ -68,26 +71,34 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
             settle(world, live, kind, body, now, luck, retry_after)
             world.remember((job,), attempt, incarnation)
             continue
-        if row and (body != value or not _are_alike(row[0], live)):
+        if row and (alone or body != value or not _are_alike(row[0], live)):
             _succeed(world, row, value, seconds, ran, now)
             row, seconds = [], 0.0
+        if not row:
+            alone = not _is_plain(live)
         del all_live[job]  # so that a second word on it is late
         row.append(live)
         value = body
         seconds += took
     if row:
         _succeed(world, row, value, seconds, ran, now)
-    ran.teach(world)
+    ran.teach(world, now.mono)
+
+
+def _is_plain(live: Live) -> bool:
+    """Say whether an attempt's end may be told with others': nothing ever went wrong, no key is freed."""
+    return live.ledger is CLEAN and live.unique is None
 
 
 def _are_alike(first: Live, live: Live) -> bool:
-    """Say whether two attempts of one worker that end well with the same value differ in the job only."""
+    """Say whether an attempt that ended as well as a plain one of its worker differs in the job only."""
     return (
-        live.queue is first.queue
+        live.begun_at == first.begun_at  # each counts from its own begin
+        and live.queue is first.queue
         and live.attempt == first.attempt
         and live.shape is first.shape
-        and live.ledger is first.ledger is CLEAN
-        and live.unique is first.unique is None
+        and live.ledger is CLEAN
+        and live.unique is None
         # Each flow pays for its own seconds: a long job is not to be averaged with another flow's short ones.
         and (not live.queue.own.by_seconds or live.flow == first.flow)
     )
@@ -104,18 +115,14 @@ def _succeed(
     """Write down that attempts that are all alike ended well; how long they ran is added to *ran*."""
     first = row[0]
     jobs = [live.job for live in row]
-    ran.add(first, len(row), seconds)
-    worker = first.worker
-    size = 0
-    for live in row:
-        del worker.live[live.job]
-        size += live.size
-    worker.free += size
+    size = sum([live.size for live in row])
+    on_worker = first.worker.live
+    for job in jobs:
+        del on_worker[job]
+    first.worker.free += size
     world.tree.release(first.queue, len(row), size)
     world.count_ended(row, seconds, size, now.mono)
-    if not first.bundle or first.bundle != ran.bundle:
-        ran.bundle = first.bundle
-        world.tree.learn(now.mono - first.begun_at)
+    ran.add(first, len(row), seconds, size)
     if first.queue.own.by_seconds:
         for live in row:  # those of a bundle hold their slot one after the other
             world.settle_charge(live, seconds / len(row) if live.bundle else now.mono - live.begun_at)

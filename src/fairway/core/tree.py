@@ -57,7 +57,7 @@ class Tree:
         self.ahead = FIRST_H  # h: for how long the slots that are held now are counted beforehand
         self._ahead_log = log(self.ahead)
         self._turn_log = 0.0  # the logarithm of the seconds for which a slot is held, on average
-        self._turns_learnt = 0
+        self._turns_learnt = 0.0
         self.bounded = False  # some queue takes no more than so many jobs
         self.keyed = False  # in some queue jobs without a unique key have their payload as one
         self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
@@ -311,14 +311,16 @@ class Tree:
             if over > 0 and member.parent is not None:
                 member.parent.let_off(member, over / SLOT * seconds)
 
-    def learn(self, seconds: float) -> None:
+    def learn(self, seconds: float, turns: float = 1.0) -> None:
         """A turn was over after so long: what others hold now may be expected to take about as long.
+
+        There may have been several *turns*, or a part of one: what a slot takes may end bit by bit.
 
         If much more were counted beforehand, those with a small weight would be given too much at first; if
         much less, one that is a turn behind would be given all slots freed together, and then none for long.
         """
-        self._turns_learnt += 1
-        share = max(1 / self._turns_learnt, 0.05)
+        self._turns_learnt += turns
+        share = max(turns / self._turns_learnt, 1.0 - 0.95**turns)
         # By the logarithm: one turn of an hour among short ones is not to change everything.
         self._turn_log += (log(min(max(seconds, LEAST_H), MOST_H)) - self._turn_log) * share
         if not -NOTICED < self._turn_log - self._ahead_log < NOTICED:

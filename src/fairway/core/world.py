@@ -258,7 +258,7 @@ class World:
     def count_ended(
         self, ended: Sequence[Live], seconds: float, size: int, mono: float, failed: bool = False
     ) -> None:
-        """Count attempts of one queue that ended alike, ran for *seconds* and held *size* altogether."""
+        """Count attempts of one queue that began and ended together, ran *seconds* and held *size* in all."""
         self.advice.ended(ended, seconds, size, mono, failed)
 
     def acks(self, incarnation: str) -> Acks:

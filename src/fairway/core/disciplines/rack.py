@@ -44,12 +44,12 @@ class Key(NamedTuple):
 def spread(everybody: Iterable[Item], size: Callable[[Item], int], most: int) -> list[tuple[Item, float]]:
     """Return the largest of all, and of the others some of every size, each with how many it stands for."""
     ranked = sorted(everybody, key=size, reverse=True)
-    whole = most // 2 if len(ranked) > most else len(ranked)
+    if len(ranked) <= most:
+        return [(one, 1.0) for one in ranked]
+    whole, others = most // 2, most - most // 2
+    step = (len(ranked) - whole) / others
     found = [(one, 1.0) for one in ranked[:whole]]
-    step = (len(ranked) - whole) / (most - whole)
-    if step:
-        found += [(ranked[whole + int((number + 0.5) * step)], step) for number in range(most - whole)]
-    return found
+    return found + [(ranked[whole + int((number + 0.5) * step)], step) for number in range(others)]
 
 
 class Rack:
