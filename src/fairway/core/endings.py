@@ -120,7 +120,7 @@ def _succeed(
     for job in jobs:
         del on_worker[job]
     first.worker.free += size
-    world.tree.release(first.queue, len(row), size)
+    world.tree.release(first.queue, len(row), size, now.mono - first.begun_at)
     world.count_ended(row, seconds, size, now.mono)
     ran.add(first, len(row), seconds, size)
     if first.queue.own.by_seconds:

@@ -75,7 +75,7 @@ class _Ghost(ABC):
     def serve(self) -> None:
         """Count one slot that is held from now on."""
         if self.used is None:
-            self.used = self.member.used_until(self.walk.mono)
+            self.used = self.member.used_until(self.walk.mono) + self.member.loan
         self.held, self.served = self.held + SLOT, self.walk.turns
 
     @abstractmethod

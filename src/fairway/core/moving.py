@@ -103,7 +103,7 @@ def _take_along(world: World, targets: dict[Queue, Queue]) -> None:
     for live in world.live.values():
         target = targets.get(live.queue)
         if target is not None:
-            world.tree.release(live.queue, 1, live.size)
+            world.tree.hold(live.queue, -1, -live.size)
             world.tree.hold(target, 1, live.size)
             live.queue = target
             jobs[target.path].append(live.job)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from fairway.core.contest import Contest
 from fairway.core.discipline import Discipline
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
@@ -30,7 +31,7 @@ class Queue(Member):
     """One node of the tree."""
 
     __slots__ = (
-        "active", "bucket", "children", "clocks", "has_flows", "in_use", "known", "line", "made_of", "own",
+        "active", "bucket", "children", "contests", "has_flows", "in_use", "known", "line", "made_of", "own",
         "path", "rings", "rules", "settings", "shapes", "takers", "waiting",
     )  # fmt: skip
 
@@ -53,7 +54,7 @@ class Queue(Member):
         self.bucket: Bucket | None = None
         self.known = False  # the store has a row for it
         self.active: dict[Member, None] = {}  # the members that are busy
-        self.clocks: dict[int, float] = {}  # by priority: S / weight of the member that had the last turn
+        self.contests: dict[int, Contest] = {}  # by priority: the members that could begin something
 
     def adopt(self, discipline: Discipline) -> None:
         """Let its own jobs wait in this order from now on."""
@@ -107,32 +108,12 @@ class Queue(Member):
         """Yield the members that hold something or could begin something."""
         return iter(self.active)
 
-    def admit(self, member: Member, mono: float) -> None:
-        """A member becomes busy: what it did not use while it was idle is not kept for it."""
-        member.pass_time(mono)
-        self.catch_up(member)
-        member.busy = True
-        self.active[member] = None
-
-    def catch_up(self, member: Member) -> None:
-        """Put a member level with those of its priority that had their turns meanwhile."""
-        member.used = max(member.used, self.clocks.get(member.priority, 0.0) * member.weight)
-
-    def let_off(self, member: Member, slot_seconds: float) -> None:
-        """Slots were held for a member in vain: it does not pay, nor is it paid for the turns of others."""
-        clock = self.clocks.get(member.priority, 0.0) * member.weight
-        member.used = max(member.used - slot_seconds, min(member.used, clock))
-
-    def turn_of(self, member: Member, mono: float) -> None:
-        """A member has its turn: its S / weight is where those of its priority stand now. Never falls.
-
-        Not the least of all that are busy: one that cannot use its share (full, or waiting for a worker that
-        is not there) would hold the clock back, and whoever came next would be given all that time.
-        """
-        if member.held >= member.assured:
-            level = member.level(mono)
-            if level > self.clocks.get(member.priority, 0.0):
-                self.clocks[member.priority] = level
+    def contest_of(self, member: Member) -> Contest:
+        """Return the contest of those of its members that have this one's priority."""
+        contest = self.contests.get(member.priority)
+        if contest is None:
+            contest = self.contests[member.priority] = Contest()
+        return contest
 
 
 def moved_path(path: str, source: str, target: str) -> str:

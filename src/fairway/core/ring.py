@@ -64,7 +64,19 @@ class Ring:
                 if version == member.version and members.get(member):
                     return member
                 heappop(owed)
-        excess = self._excess
+        return self._first(mono, ahead)
+
+    def least(self, priority: int, mono: float, ahead: float) -> float | None:
+        """Return the standing of the next member of the excess, if it is of this priority."""
+        members = self.members
+        if len(members) == self.owing:
+            return None
+        member = self._first(mono, ahead) if len(members) > 1 else next(iter(members))
+        return member.standing(mono, ahead) if member.priority == priority else None
+
+    def _first(self, mono: float, ahead: float) -> Member:
+        """Return the first of the excess; there must be one, and another member."""
+        excess, members = self._excess, self.members
         while True:
             rank, noted, served, order, version, member = excess[0]
             if version != member.version or members.get(member) is not False:

@@ -30,9 +30,12 @@ from fairway.core.rates import Bucket, default_burst, parse_rate
 from fairway.core.ring import Ring
 
 #: h in seconds: before anything was learnt, and its bounds.
-FIRST_H, LEAST_H, MOST_H = 1.0, 0.002, 3600.0
-#: By how much turns must be longer, or shorter, before h changes, as a logarithm.
-NOTICED = log(1.5)
+FIRST_H, LEAST_H, MOST_H = 1.0, 0.002, 7 * 86_400.0
+#: How many times longer, or shorter, turns must be before h changes.
+NOTICED = 1.5
+#: h is learnt over so many turns of that length, no more than this part of it from one event, and of a turn
+#: that is many times longer than those before as if it were so many times as long.
+MEMORY, MOST_LEARNT, OUTLIER = 20.0, 0.25, 16.0
 #: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
 FEW_SHAPES = 8
 
@@ -55,7 +58,7 @@ class Tree:
         self.moving: dict[str, str] = {}  # branches whose jobs go elsewhere, and where to
         self.mono = 0.0
         self.ahead = FIRST_H  # h: for how long the slots that are held now are counted beforehand
-        self._ahead_log = log(self.ahead)
+        self._slot_seconds = self.ahead  # how long a slot that is held is held altogether, as last learnt
         self._turn_log = 0.0  # the logarithm of the seconds for which a slot is held, on average
         self._turns_learnt = 0.0
         self.bounded = False  # some queue takes no more than so many jobs
@@ -112,6 +115,7 @@ class Tree:
         if queue.parent is not None:
             for ring in queue.parent.rings.values():
                 ring.drop(queue)
+            self._withdraw(queue)
             queue.busy = False
             queue.parent.active.pop(queue, None)
             self.keeping.discard(queue)
@@ -272,12 +276,9 @@ class Tree:
         if offer.shape.names:
             self._name(offer.shape, -count)
         self.turns += 1
-        queue.turn_of(queue.line, self.mono)
         self._charge(queue.line, count * size)
         above: Queue | None = queue
         while above is not None:
-            if above.parent is not None:
-                above.parent.turn_of(above, self.mono)
             above.waiting -= count
             above.in_use += count
             if above.bucket is not None:
@@ -293,12 +294,16 @@ class Tree:
 
     # --- slots -----------------------------------------------------------------------------------
     def hold(self, queue: Queue, count: int, size: int) -> None:
-        """Count attempts that a new leader found running, or more units of those that run (*count* 0)."""
-        self._weigh(queue, count, size)
+        """Count attempts that run in a queue from now on (or no more, below 0), and the units they hold."""
+        for member in (queue.line, *queue.path_up()):
+            member.hold(size, self.mono)
+        self._recount(queue, count)
 
-    def release(self, queue: Queue, count: int, size: int) -> None:
-        """Attempts ended: give their places under every limit back, and the *size* units they held."""
-        self._weigh(queue, -count, -size)
+    def release(self, queue: Queue, count: int, size: int, seconds: float) -> None:
+        """Attempts ended that held *size* units for *seconds*: their places under every limit are free."""
+        for member in (queue.line, *queue.path_up()):
+            member.end(size, seconds, self.mono, self.ahead)
+        self._recount(queue, -count)
 
     def write_off(self, queue: Queue, size: int, seconds: float) -> None:
         """Units of slots that are still held were of no use for so long: their worker was gone.
@@ -306,10 +311,9 @@ class Tree:
         Judged by what a queue holds above its assured slots now: what it held meanwhile is not known.
         """
         for member in (queue.line, *queue.path_up()):
-            member.pass_time(self.mono)
-            over = min(size, member.held - member.assured)
-            if over > 0 and member.parent is not None:
-                member.parent.let_off(member, over / SLOT * seconds)
+            over = min(size, member.over)
+            if over and member.parent is not None:
+                member.parent.contest_of(member).forgive(member, over / SLOT * seconds, self.mono)
 
     def learn(self, seconds: float, turns: float = 1.0) -> None:
         """A turn was over after so long: what others hold now may be expected to take about as long.
@@ -319,12 +323,19 @@ class Tree:
         If much more were counted beforehand, those with a small weight would be given too much at first; if
         much less, one that is a turn behind would be given all slots freed together, and then none for long.
         """
-        self._turns_learnt += turns
+        seconds = min(max(seconds, LEAST_H), MOST_H)
+        known, self._turns_learnt = self._turns_learnt, self._turns_learnt + turns
         share = max(turns / self._turns_learnt, 1.0 - 0.95**turns)
         # By the logarithm: one turn of an hour among short ones is not to change everything.
-        self._turn_log += (log(min(max(seconds, LEAST_H), MOST_H)) - self._turn_log) * share
-        if not -NOTICED < self._turn_log - self._ahead_log < NOTICED:
-            self.ahead, self._ahead_log = exp(self._turn_log), self._turn_log
+        self._turn_log += (log(seconds) - self._turn_log) * share
+        if not known:
+            self._slot_seconds = seconds
+        # By the time they take: of the slots that are held at some moment most are held by long ones.
+        seconds = min(seconds, OUTLIER * self._slot_seconds)
+        share = min(turns * seconds / (MEMORY * self._slot_seconds), MOST_LEARNT)
+        self._slot_seconds += (seconds - self._slot_seconds) * share
+        if not 1 / NOTICED < self._slot_seconds / self.ahead < NOTICED:
+            self.ahead = self._slot_seconds
             self._note_anew()
 
     @property
@@ -340,14 +351,14 @@ class Tree:
                 for ring in member.parent.rings.values():
                     ring.note_anew(member, self.mono, self.ahead)
 
-    def _weigh(self, queue: Queue, count: int, size: int) -> None:
-        mono = self.mono
-        for member in (queue.line, *queue.path_up()):
-            member.pass_time(mono)
-            member.held += size
-            member.version += 1
-        for above in queue.path_up():
+    def _recount(self, queue: Queue, count: int) -> None:
+        """What a queue's jobs hold has changed: so many more run, or fewer."""
+        queue.line.version += 1
+        above: Queue | None = queue
+        while above is not None:
+            above.version += 1
             above.in_use += count
+            above = above.parent
         if queue.line.held:
             self._holding[queue] = None
         else:
@@ -355,8 +366,7 @@ class Tree:
         self._refresh(queue)
 
     def _charge(self, member: Member, size: int) -> None:
-        member.pass_time(self.mono)
-        member.held += size
+        member.begin(size, self.mono)
         member.served = self.turns
         member.version += 1
 
@@ -365,10 +375,11 @@ class Tree:
         """Change a queue's settings; they hold from the next choice on."""
         before, queue.settings = queue.settings, settings
         queue.reweigh(settings.weight, self.mono)
-        queue.priority, queue.assured = settings.priority, (settings.assured or 0) * SLOT
+        queue.assure((settings.assured or 0) * SLOT, self.mono)
+        if settings.priority != queue.priority:
+            self._withdraw(queue)  # it competes with others from now on
+            queue.priority = settings.priority
         queue.version += 1
-        if queue.parent is not None:
-            queue.parent.catch_up(queue)  # a limit that held it back is no claim on the future
         self.keyed |= settings.unique is True
         if settings.lend or not settings.assured:
             self.keeping.discard(queue)
@@ -482,11 +493,13 @@ class Tree:
         able: Collection[Taker] = queue.takers
         mono = self.mono
         while (above := below.parent) is not None:
-            if not below.busy and (able or below.held):
-                above.admit(below, mono)
-            elif below.busy and not able and not below.held:
-                below.busy = False
-                above.active.pop(below, None)
+            if able:
+                if below.contest is None:
+                    self._compete(above, below, able)
+            elif below.contest is not None:
+                below.contest.leave(below, mono)
+            if below.busy is not bool(able or below.held):
+                self._turn_busy(above, below)
             owes = below.held < below.assured
             for taker in self.takers:
                 ring = above.rings.get(taker)
@@ -500,6 +513,29 @@ class Tree:
                 [taker for taker, ring in above.rings.items() if ring.members] if above.is_open(mono) else ()
             )
             below = above
+
+    def _compete(self, above: Queue, member: Member, able: Collection[Taker]) -> None:
+        """Something of a member could begin: it competes with its siblings, as one that comes now."""
+        mono, ahead, least = self.mono, self.ahead, None
+        if not member.over:  # it is to be the next
+            for taker in able:
+                ring = above.rings.get(taker)
+                found = ring.least(member.priority, mono, ahead) if ring is not None else None
+                if found is not None and (least is None or found < least):
+                    least = found
+        above.contest_of(member).join(member, mono, ahead, least)
+        member.version += 1
+
+    def _withdraw(self, member: Member) -> None:
+        if member.contest is not None:
+            member.contest.leave(member, self.mono)
+
+    def _turn_busy(self, above: Queue, member: Member) -> None:
+        member.busy = not member.busy
+        if member.busy:
+            above.active[member] = None
+        else:
+            above.active.pop(member, None)
 
     # --- inside: settings ------------------------------------------------------------------------
     def _set_rate(self, queue: Queue) -> None:

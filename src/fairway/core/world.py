@@ -296,4 +296,4 @@ class World:
             self.settle_charge(live, self.tree.mono - live.begun_at)
         if dead:
             self.tree.write_off(live.queue, live.size, dead)
-        self.tree.release(live.queue, 1, live.size)
+        self.tree.release(live.queue, 1, live.size, self.tree.mono - live.begun_at)

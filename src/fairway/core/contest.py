@@ -1,0 +1,123 @@
+"""A contest: the members of one priority, or the flows, that want more of the same slots than they have.
+
+Its *level* is what they have had on average: their S together by their weights together, as of now. It is
+the virtual time of fair queueing, and advances only by what is held by those who compete. From it follow
+
+- **No credit for what was not wanted.** Who joins has its own S, but no less than the level.
+- **No debt for what nobody else wanted.** While nobody competes, what is held is free: when a contest starts,
+  whatever was had before is forgotten, and counts from then on only.
+- **Nobody pays for long.** While it competes, an account is never further above the level than one turn is
+  long (*h*, or its own longest attempt lately), and never further below than `MOST_BEHIND` such turns. Jobs
+  are not interrupted, so a tenant may hold far more than its share for hours; to take all of that back would
+  lock it out for as long as it takes all others to have as much.
+- **A newcomer is next.** See `Account.loan`.
+
+Nothing here is a clock that has to tick: sums are kept by what changes, so all of it is O(1).
+"""
+
+from __future__ import annotations
+
+from fairway.core.account import Account
+from fairway.core.model import SLOT
+
+#: How many turns' worth of slot-seconds one that waits in vain may save up.
+MOST_BEHIND = 10.0
+
+
+class Contest:
+    """Those that compete now, in sums. Owned by a queue or a discipline."""
+
+    __slots__ = ("_at", "_count", "_level", "_rate", "_since", "_start", "_total", "_weight")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._weight = 0.0  # of all
+        self._total = 0.0  # S of all, until `_at`, with what they have borrowed
+        self._rate = 0  # units of slots that they hold above their assured ones
+        self._at = 0.0
+        self._since = 0.0  # when somebody began to compete after nobody did
+        self._start = 0.0  # and the level then
+        self._level = 0.0  # when somebody competed last
+
+    def level(self, mono: float) -> float:
+        """Return what those that compete have had on average, by weight; where they stood, if nobody does."""
+        if not self._count:
+            return self._level
+        return (self._total + self._rate * ((mono - self._at) / SLOT)) / self._weight
+
+    def join(self, account: Account, mono: float, ahead: float, least: float | None) -> None:
+        """Let one compete. *least* is the standing of the one that is next, if it is to go before that."""
+        account.pass_time(mono)
+        level, weight = self.level(mono), account.weight
+        own = account.used / weight
+        if not self._count:
+            level = max(own, level)
+            self._since, self._start = mono, level
+            account.used = level * weight
+        else:
+            since = self._start + account.over * ((mono - self._since) / SLOT) / weight
+            account.used = min(max(own, level), max(level, since)) * weight
+            if least is not None and own <= level:
+                account.loan = max(account.used - least * weight, 0.0)
+                account.used -= account.loan
+        self.enter(account, mono)
+        self.bound(account, mono, ahead)
+
+    def enter(self, account: Account, mono: float) -> None:
+        """Count one in as it stands."""
+        self._pass_time(mono)
+        account.contest = self
+        self._count += 1
+        self._weight += account.weight
+        self._total += account.used + account.loan
+        self._rate += account.over
+
+    def leave(self, account: Account, mono: float) -> None:
+        """Let one compete no more; what it had borrowed and not used is paid back."""
+        account.pass_time(mono)
+        self._pass_time(mono)
+        self._level = self.level(mono)
+        account.used += account.loan
+        account.loan = 0.0
+        account.contest = None
+        self._count -= 1
+        if self._count:
+            self._weight -= account.weight
+            self._total -= account.used
+            self._rate -= account.over
+        else:  # what rounding has left is gone, too
+            self._weight = self._total = 0.0
+            self._rate = 0
+
+    def hold(self, units: int, mono: float) -> None:
+        """One of them holds so many units more of its excess, or fewer."""
+        self._pass_time(mono)
+        self._rate += units
+
+    def bound(self, account: Account, mono: float, ahead: float) -> None:
+        """Let one owe, or have saved up, no more than it may; time has passed for it."""
+        level = (self._total + self._rate * ((mono - self._at) / SLOT)) / self._weight * account.weight
+        most = level + (ahead if ahead > account.longest else account.longest)
+        least = level - MOST_BEHIND * ahead
+        used = account.used
+        if used > most or (used < least and not account.loan):
+            account.used = most if used > most else least
+            self._total += account.used - used
+
+    def forgive(self, account: Account, slot_seconds: float, mono: float) -> None:
+        """Slots were held in vain: one does not pay for it, nor is it paid for what others had meanwhile."""
+        account.pass_time(mono)
+        self._pass_time(mono)
+        used, least = account.used, self.level(mono)
+        if account.contest is self:
+            weight = self._weight - account.weight
+            least = (self._total - used - account.loan) / weight if self._count > 1 else 0.0
+        account.used = max(used - slot_seconds, min(used, least * account.weight))
+        if account.contest is self:
+            self._total += account.used - used
+
+    def _pass_time(self, mono: float) -> None:
+        rate = self._rate
+        if rate:
+            self._total += rate * ((mono - self._at) / SLOT)
+        self._at = mono
