@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fairway.core.explain import limited_by
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.model import Moment
 from fairway.core.numbers import PARTS, Numbers
-from fairway.core.queue import Queue
-from fairway.core.world import World
 
 MOST_TENANTS = 100
 OTHER = "_other"
@@ -20,7 +19,7 @@ OTHER = "_other"
 LIMITS = ("limit", "moving", "paused", "rate")
 
 
-def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
+def tenant_numbers(world: WorldLook, now: Moment) -> dict[str, float]:
     """Return counters and gauges by tenant, under their names and labels."""
     counted = world.numbers.of_tenants()
     found: dict[str, float] = {}
@@ -35,19 +34,21 @@ def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
     return found
 
 
-def _labelled(world: World) -> dict[str, list[Queue]]:
-    found: dict[str, list[Queue]] = {}
+def _labelled(world: WorldLook) -> dict[str, list[QueueLook]]:
+    found: dict[str, list[QueueLook]] = {}
     for place, tenant in enumerate(sorted(world.tree.root.children.values(), key=_order)):
         own = place < MOST_TENANTS and tenant.path != OTHER
         found.setdefault(tenant.path if own else OTHER, []).append(tenant)
     return found
 
 
-def _order(queue: Queue) -> int:
+def _order(queue: QueueLook) -> int:
     return queue.order
 
 
-def _counts(label: str, tenants: Sequence[Queue], whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
+def _counts(
+    label: str, tenants: Sequence[QueueLook], whole: Numbers, now: Moment
+) -> Iterator[tuple[str, float]]:
     values = {
         "tenant_waiting": sum(tenant.waiting for tenant in tenants),
         "tenant_running": sum(tenant.in_use for tenant in tenants),
@@ -61,7 +62,7 @@ def _counts(label: str, tenants: Sequence[Queue], whole: Numbers, now: Moment) -
         yield f'{name}{{tenant="{label}"}}', value
 
 
-def _oldest_wait(tenant: Queue, now: int) -> float:
+def _oldest_wait(tenant: QueueLook, now: int) -> float:
     """Return for how many seconds the first of the due jobs has waited; 0 if there is none."""
     if not tenant.waiting:
         return 0.0
@@ -69,7 +70,7 @@ def _oldest_wait(tenant: Queue, now: int) -> float:
     return max(now - min((place for place in places if place is not None), default=now), 0) / 1e6
 
 
-def _figures(world: World, label: str, whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
+def _figures(world: WorldLook, label: str, whole: Numbers, now: Moment) -> Iterator[tuple[str, float]]:
     """Yield what is known of waits, runs and errors: nothing until there was one."""
     figures = world.numbers.figures(whole, now.mono)
     for name, seconds in (("wait", figures.wait), ("run", figures.run)):
@@ -79,7 +80,7 @@ def _figures(world: World, label: str, whole: Numbers, now: Moment) -> Iterator[
         yield f'tenant_error_share{{tenant="{label}"}}', figures.errors
 
 
-def _limited(label: str, tenants: Sequence[Queue], now: Moment) -> Iterator[tuple[str, float]]:
+def _limited(label: str, tenants: Sequence[QueueLook], now: Moment) -> Iterator[tuple[str, float]]:
     """Yield 1 for what keeps a tenant with waiting jobs from beginning more, else 0; `_other`: how many."""
     said = [limited_by(tenant, now.mono) or "" for tenant in tenants if tenant.waiting]
     reasons = [one.partition(" ")[0] for one in said]
