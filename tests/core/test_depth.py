@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core.disciplines import DISCIPLINES, make_discipline
-from fairway.core.disciplines.rack import spread
-from fairway.core.disciplines.sfq import SAMPLED
+from fairway.core.disciplines.foreseen import SAMPLED
+from fairway.core.disciplines.looking import spread
 from fairway.core.model import Arrival, QueueSettings, Shape
 from tests.drawing import drawn
 

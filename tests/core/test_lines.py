@@ -48,6 +48,8 @@ def check(script: list[Step]) -> None:
             assert not line.holds(place, chosen)
         elif verb == "count":
             assert line.count_until(number) == sum(place <= number for place, _ in model)
+            between = [one for one in model if number < one[0] <= number + 5]
+            assert list(line.between(number, number + 5)) == between
             for index, (place, waiting) in enumerate(model):
                 assert line.count_before(place, waiting) == index
         assert len(line) == len(model)

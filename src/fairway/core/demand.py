@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from fairway.core.look import BucketLook, QueueLook, WorldLook
 from fairway.core.model import SLOT, Moment, Shape
-from fairway.core.queue import Queue
-from fairway.core.rates import ENOUGH, Bucket
-from fairway.core.world import Worker, World
+from fairway.core.rates import ENOUGH
+from fairway.core.world import Worker
 
 Kind = tuple[str, str, tuple[str, ...], tuple[str, ...]]  # adapter, task, tags, workers it is kept from
 Wanted = Counter[Kind]
@@ -47,7 +47,7 @@ class Demand:
     more: int = 0
 
 
-def demand(world: World, now: Moment) -> Demand:
+def demand(world: WorldLook, now: Moment) -> Demand:
     """Say what is wanted and what there is."""
     workers = [worker for worker in world.workers.values() if worker.connected and not worker.draining]
     wanted = _wanted(world, world.tree.root, now)
@@ -59,7 +59,7 @@ def demand(world: World, now: Moment) -> Demand:
     return Demand(slots, round(free, 3), shapes[:MOST_SHAPES], max(len(shapes) - MOST_SHAPES, 0))
 
 
-def _wanted(world: World, queue: Queue, now: Moment) -> Wanted:
+def _wanted(world: WorldLook, queue: QueueLook, now: Moment) -> Wanted:
     """Count what could begin at a queue and below it."""
     if queue.settings.paused or not queue.waiting:
         return Wanted()
@@ -72,7 +72,7 @@ def _wanted(world: World, queue: Queue, now: Moment) -> Wanted:
     return _bounded(wanted, _room(world, queue, now.mono))
 
 
-def _room(world: World, queue: Queue, mono: float) -> int | None:
+def _room(world: WorldLook, queue: QueueLook, mono: float) -> int | None:
     """Return how many more attempts a queue's own settings allow; None: any number."""
     room = None if queue.settings.limit is None else max(queue.settings.limit - queue.in_use, 0)
     if queue.bucket is not None:
@@ -81,7 +81,7 @@ def _room(world: World, queue: Queue, mono: float) -> int | None:
     return room
 
 
-def _begins(queue: Queue, bucket: Bucket, seconds: float, mono: float) -> int:
+def _begins(queue: QueueLook, bucket: BucketLook, seconds: float, mono: float) -> int:
     """Return how many more run at once if they begin as tokens come and run for *seconds* each.
 
     Each token that is there begins one now. Those that come while these run begin one each, too, but the
@@ -101,7 +101,7 @@ def _bounded(wanted: Wanted, room: int | None) -> Wanted:
     return +bounded
 
 
-def _of_shape(world: World, kind: Kind, jobs: int, running: int, workers: list[Worker]) -> ShapeDemand:
+def _of_shape(world: WorldLook, kind: Kind, jobs: int, running: int, workers: list[Worker]) -> ShapeDemand:
     adapter, task, tags, away = kind
     shape = Shape(adapter, task, tags)
     fitting = [worker for worker in workers if worker.kind.fits(shape) and worker.spec.name not in away]
@@ -120,7 +120,7 @@ def _of_shape(world: World, kind: Kind, jobs: int, running: int, workers: list[W
     )
 
 
-def _size(world: World, shape: Shape, seconds: float | None, fitting: list[Worker]) -> float:
+def _size(world: WorldLook, shape: Shape, seconds: float | None, fitting: list[Worker]) -> float:
     """Return the part of a slot that one such job takes."""
     shared = [worker.spec.async_per_slot for worker in fitting if worker.kind.is_async(shape)]
     if shared:

@@ -6,6 +6,10 @@ without changing anything; only `take` removes. Jobs whose place lies in the fut
 not be offered. It is made from the settings of the queue that names it; when those change it adapts, or is
 made anew and given all the jobs.
 
+The contract has two parts. `Look` is for all who read: why a job waits, where it stands, when it will begin,
+numbers. `Discipline` adds what the tree decides with. Readers are given a `Look`, so that none can change
+what begins (ADR 0024).
+
 To add one: write a class in `disciplines/`, name it in `disciplines/__init__.py`, and let it run the suite in
 `fairway.testing.disciplines`. One in a package of its own is found by its entry point in the group
 `fairway.disciplines`; examples/lottery is one.
@@ -48,14 +52,52 @@ class Served(NamedTuple):
     flows: list[str | None] | None = None
 
 
-class Discipline(Protocol):
-    """Orders the waiting jobs of one queue."""
+class Look(Protocol):
+    """The waiting jobs of one queue as people and forecasts see them: to ask changes nothing, ever.
 
-    name: str
-    by_seconds: bool  # whether it wants to be told of the seconds that its flows use
+    Who reads may come at any time and say any `now`: later than the last time that a job was asked for, or
+    earlier, if the wall clock was set back. What is due then counts as due. What an answer costs may be saved
+    for the next who asks, apart from all that decides.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in settings."""
+
+    @property
+    def by_seconds(self) -> bool:
+        """Whether it wants to be told of the seconds that its flows use."""
 
     def __len__(self) -> int:
         """Return how many jobs wait here, due or not."""
+
+    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
+        """Say why jobs that come, counted by flow, are refused, where the overflow is `reject`; else None."""
+
+    def due_count(self, now: int) -> int:
+        """Count the jobs that are due."""
+
+    def due_by_shape(self, now: int) -> dict[Shape, int]:
+        """Count the jobs that are due, shape by shape."""
+
+    def holds(self, arrival: Arrival) -> bool:
+        """Say whether this job already stands here at its place."""
+
+    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
+        """Count the due jobs that would be served before this one, of the shapes that fit if told so.
+
+        Exact to 1,000, beyond that it may be a guess. Many ask one after the other, with equal *fits*.
+        """
+
+    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
+        """Yield up to *most* due jobs, of the shapes that fit if told so, as they would begin."""
+
+    def oldest(self) -> int | None:
+        """Return the least place of a waiting job."""
+
+
+class Discipline(Look, Protocol):
+    """Orders the waiting jobs of one queue. These are for who decides: by them time passes and jobs move."""
 
     def put(self, arrival: Arrival) -> None:
         """Take a job in at its place."""
@@ -84,9 +126,6 @@ class Discipline(Protocol):
         between what an attempt has run over its estimate.
         """
 
-    def refusal(self, coming: Mapping[str | None, int]) -> str | None:
-        """Say why jobs that come, counted by flow, are refused, where the overflow is `reject`; else None."""
-
     def surplus(self, arrival: Arrival) -> Arrival | None:
         """Name the job to give up because *arrival*, which has just come, is one too many; else None."""
 
@@ -95,27 +134,6 @@ class Discipline(Protocol):
 
     def next_due(self, now: int) -> int | None:
         """Return the wall time at which the next job that is not due becomes so."""
-
-    def due_count(self, now: int) -> int:
-        """Count the jobs that are due."""
-
-    def due_by_shape(self, now: int) -> dict[Shape, int]:
-        """Count the jobs that are due, shape by shape."""
-
-    def holds(self, arrival: Arrival) -> bool:
-        """Say whether this job already stands here at its place."""
-
-    def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
-        """Count the due jobs that would be served before this one, of the shapes that fit if told so.
-
-        Exact to 1,000, beyond that it may be a guess. Many ask one after the other, with equal *fits*.
-        """
-
-    def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
-        """Yield up to *most* due jobs, of the shapes that fit if told so, as they would begin."""
-
-    def oldest(self) -> int | None:
-        """Return the least place of a waiting job."""
 
     def adapt(self, settings: QueueSettings) -> bool:
         """Go by other settings from now on; False, and nothing changed, if that takes a new discipline."""

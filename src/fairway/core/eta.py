@@ -23,12 +23,12 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.core.fluid import Stream, seconds_until_served
-from fairway.core.member import Member
+from fairway.core.look import MemberLook, QueueLook, WorldLook
 from fairway.core.model import SLOT, Arrival, Moment
 from fairway.core.queue import Queue
 
 if TYPE_CHECKING:
-    from fairway.core.world import Worker, World
+    from fairway.core.world import Worker
 
 ENOUGH = 20  # ratios before there is an answer
 KEPT = 1000  # ratios of each kind: long enough to have seen several changes of load
@@ -79,7 +79,7 @@ class Word(NamedTuple):
     at: float
     seconds: float
     grain: float
-    queue: Queue
+    queue: QueueLook
     bounds: tuple[float, float] | None = None  # the waits that nine tenths should have
 
     @property
@@ -104,7 +104,7 @@ class Forecasts:
         self._sampled_at = float("-inf")
         self._draws = 0
 
-    def sample(self, world: World, arrivals: Sequence[Arrival], now: Moment) -> None:
+    def sample(self, world: WorldLook, arrivals: Sequence[Arrival], now: Moment) -> None:
         """Note what would be said of one of these jobs that have just come to wait."""
         if now.mono < self._sampled_at + SAMPLE_SECONDS or not arrivals:
             return
@@ -142,7 +142,7 @@ class Forecasts:
         """A job will not begin, or not as it was when something was said of it."""
         self._pending.pop(job, None)
 
-    def forget_branch(self, top: Queue) -> None:
+    def forget_branch(self, top: QueueLook) -> None:
         """A queue was stopped by hand: how long its jobs wait now says nothing of others."""
         stopped = [job for job, word in self._pending.items() if top in word.queue.path_up()]
         for job in stopped:
@@ -200,7 +200,7 @@ def _beyond(left_out: float) -> float:
     return float(2.0 ** min(max(left_out / LEAST_LEFT_OUT, 0.0), 1.0))
 
 
-def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Eta | None:
+def eta(world: WorldLook, job: Arrival, now: Moment, ahead: int | None = None) -> Eta | None:
     """Say when a waiting job will start; None if nobody can. *ahead*: how many stand before it, if known."""
     found = None if job.blocked else expect(world, job, now, ahead)
     if found is None:
@@ -221,7 +221,7 @@ def eta(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Et
     return Eta(starts_at, (quarter, three_quarters), (low, high), found.basis)
 
 
-def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) -> Expectation | None:
+def expect(world: WorldLook, job: Arrival, now: Moment, ahead: int | None = None) -> Expectation | None:
     """Return how long a job may be expected to wait; None if it cannot begin as things are."""
     queue = world.tree.find(job.queue)
     if queue is None or any(node.settings.paused or node.settings.limit == 0 for node in queue.path_up()):
@@ -247,7 +247,7 @@ def expect(world: World, job: Arrival, now: Moment, ahead: int | None = None) ->
     return Expectation(wait, grain, basis, grain, rated)
 
 
-def _backlog_wait(world: World, queue: Queue, work: float, slots: int, now: Moment) -> float:
+def _backlog_wait(world: WorldLook, queue: QueueLook, work: float, slots: int, now: Moment) -> float:
     """Return when the work that stands before a job, and its own part of a slot, will have been begun."""
     lines = _busy_lines(world.tree.root)
     if len(lines) > MOST_STREAMS:  # by what it gets now, then
@@ -261,9 +261,9 @@ def _backlog_wait(world: World, queue: Queue, work: float, slots: int, now: Mome
     return seconds_until_served([one for one in rivals if one.work], Stream(_way(queue), work), slots)
 
 
-def _busy_lines(top: Queue) -> list[Queue]:
+def _busy_lines(top: QueueLook) -> list[QueueLook]:
     """Return the queues whose own jobs run or could begin, a little more than is of use at most."""
-    found: list[Queue] = []
+    found: list[QueueLook] = []
     left = [top]
     while left and len(found) <= MOST_STREAMS:
         queue = left.pop()
@@ -275,17 +275,17 @@ def _busy_lines(top: Queue) -> list[Queue]:
     return found
 
 
-def _due(queue: Queue, now: int) -> int:
+def _due(queue: QueueLook, now: int) -> int:
     """Count the due jobs of a queue; in a deep one all are taken for due, for counting may take long."""
     return len(queue.own) if len(queue.own) > DEEPEST else queue.own.due_count(now)
 
 
-def _way(queue: Queue) -> list[Member]:
+def _way(queue: QueueLook) -> list[MemberLook]:
     """Return the members from a child of the root down to a queue's own line."""
     return [*[node for node in reversed(list(queue.path_up())) if node.parent is not None], queue.line]
 
 
-def _fitting(world: World, job: Arrival) -> list[Worker]:
+def _fitting(world: WorldLook, job: Arrival) -> list[Worker]:
     return [
         worker
         for worker in world.workers.values()
@@ -300,7 +300,7 @@ def _free_slots(fitting: Iterable[Worker]) -> int:
     return sum(worker.free // SLOT for worker in fitting if worker.takes_more)
 
 
-def _mean_work(world: World, queue: Queue, task: str) -> float | None:
+def _mean_work(world: WorldLook, queue: QueueLook, task: str) -> float | None:
     """Return the slot-seconds that a job takes: as others of its queue, else of its task, else of all did."""
     numbers = world.numbers.find(queue)
     own = numbers.mean_work() if numbers is not None else None
@@ -308,7 +308,7 @@ def _mean_work(world: World, queue: Queue, task: str) -> float | None:
     return own if own is not None else world.tree.turn_seconds
 
 
-def _rate_wait(queue: Queue, ahead: int, mono: float) -> float:
+def _rate_wait(queue: QueueLook, ahead: int, mono: float) -> float:
     """Return the least wait that the rates above a queue allow."""
     waits = [0.0]
     for node in queue.path_up():

@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fairway.core.blocked import Blocked
-from fairway.core.disciplines.sfq import Sfq
+from fairway.core.flows import RanksFlows
 from fairway.core.holders import held_by
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.matching import NOT_ON, why_not
 from fairway.core.missing import what_is_missing
 from fairway.core.model import SLOT, Arrival, Shape
 from fairway.core.naming import show
 from fairway.core.placement import Kept
-from fairway.core.queue import Queue, Runs
-from fairway.core.world import Worker, World
+from fairway.core.queue import Runs
+from fairway.core.world import Worker
 
 COUNTED = 1000  # jobs ahead that are counted one by one; of more it is said about how many there are
 
@@ -30,7 +31,7 @@ class Why(NamedTuple):
     on: str | None = None
 
 
-def explain(world: World, job: Arrival, now: int) -> Why | None:
+def explain(world: WorldLook, job: Arrival, now: int) -> Why | None:
     """Say why a waiting job waits; None if it does not wait."""
     if job.job in world.live:
         return None
@@ -53,7 +54,7 @@ def explain(world: World, job: Arrival, now: int) -> Why | None:
     return branch or _workers(world, job) or _line(world, queue, job, now)
 
 
-def position(world: World, job: Arrival, now: int) -> int | None:
+def position(world: WorldLook, job: Arrival, now: int) -> int | None:
     """Count the due jobs ahead in the job's own queue; exact to 1,000, beyond that it may be a guess."""
     queue = world.tree.find(job.queue)
     if queue is None or job.place > now or job.job in world.live or job.blocked:
@@ -61,7 +62,7 @@ def position(world: World, job: Arrival, now: int) -> int | None:
     return queue.ahead_of(job, now)
 
 
-def limited_by(queue: Queue, mono: float) -> str | None:
+def limited_by(queue: QueueLook, mono: float) -> str | None:
     """Name what keeps a queue with waiting jobs from beginning more, if it is a setting."""
     why = _branch(queue, mono)
     return None if why is None else f"{why.reason} of '{why.on}'"
@@ -81,7 +82,7 @@ def _for_others(job: Blocked) -> Why:
     return Why("blocked", f"waits for job {first}{more} to end", first)
 
 
-def _branch(queue: Queue, mono: float) -> Why | None:
+def _branch(queue: QueueLook, mono: float) -> Why | None:
     above = [node for node in queue.path_up() if node.path]
     for node in above:
         if node.settings.moving is not None:
@@ -101,21 +102,21 @@ def _branch(queue: Queue, mono: float) -> Why | None:
     return None
 
 
-def _limit(node: Queue) -> str:
+def _limit(node: QueueLook) -> str:
     limit = node.settings.limit
     if limit == 0:
         return f"limit of '{node.path}' is 0: nothing may begin"
     return f"limit of '{node.path}' is full ({node.in_use} of {limit} running)"
 
 
-def _with_holders(world: World, why: Why) -> Why:
+def _with_holders(world: WorldLook, why: Why) -> Why:
     """Say of a full limit who holds it; only to whoever asks for a job, for the tree is shown as a whole."""
     queue = world.tree.find(why.on or "")
     holders = "" if queue is None else held_by(world, queue)
     return why._replace(detail=f"{why.detail}, {holders}") if holders else why
 
 
-def _workers(world: World, job: Arrival) -> Why | None:
+def _workers(world: WorldLook, job: Arrival) -> Why | None:
     present = [worker for worker in world.workers.values() if worker.connected]
     if not present:
         return Why("no_worker", "no worker is connected; start one with `fairway worker --join URL`")
@@ -157,7 +158,7 @@ def _pinned(job: Arrival, present: list[Worker]) -> Why | None:
     return None
 
 
-def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
+def _line(world: WorldLook, queue: QueueLook, job: Arrival, now: int) -> Why:
     able = [worker for worker in _fitting(world, job) if not worker.draining]
     free = sum(_room(worker, job.shape) for worker in able if worker.takes_more)
     # What no worker here can run is passed over, and stands in nobody's way.
@@ -178,14 +179,14 @@ def _line(world: World, queue: Queue, job: Arrival, now: int) -> Why:
     return Why("starting", "about to begin")
 
 
-def _keepers(world: World) -> list[str]:
+def _keepers(world: WorldLook) -> list[str]:
     """Name the queues that keep slots; what is kept for one below another is part of what that one keeps."""
     keeping = {queue for queue in world.tree.keeping if queue.held < queue.assured}
     return sorted(queue.path for queue in keeping if keeping.isdisjoint(list(queue.path_up())[1:]))
 
 
-def _behind(queue: Queue, job: Arrival, ahead: int, now: int) -> Why:
-    own = queue.own.ahead_in_flow(job, now) if isinstance(queue.own, Sfq) else 0
+def _behind(queue: QueueLook, job: Arrival, ahead: int, now: int) -> Why:
+    own = queue.own.ahead_in_flow(job, now) if isinstance(queue.own, RanksFlows) else 0
     if own:
         said = f"behind {_jobs(own)} of its flow '{job.flow or ''}', {_jobs(ahead)} of its queue"
         return Why("behind", said, job.flow)
@@ -196,7 +197,7 @@ def _jobs(count: int) -> str:
     return f"about {count:,} jobs" if count >= COUNTED else "1 job" if count == 1 else f"{count} jobs"
 
 
-def _fitting(world: World, job: Arrival) -> list[Worker]:
+def _fitting(world: WorldLook, job: Arrival) -> list[Worker]:
     """Return the workers that are there, serve the job's queue and can run it."""
     return [
         worker
@@ -210,5 +211,5 @@ def _room(worker: Worker, shape: Shape) -> int:
     return worker.free // (SLOT // worker.spec.async_per_slot if worker.kind.is_async(shape) else SLOT)
 
 
-def _is_owed(queue: Queue) -> bool:
+def _is_owed(queue: QueueLook) -> bool:
     return any(node.held < node.assured and not node.settings.lend for node in queue.path_up())

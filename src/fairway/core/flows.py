@@ -10,10 +10,10 @@ from collections import defaultdict
 from heapq import nlargest
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from fairway.core.model import SLOT, Moment
+from fairway.core.look import QueueLook, WorldLook
+from fairway.core.model import SLOT, Arrival, Moment
 from fairway.core.numbers import Numbers
-from fairway.core.queue import Queue
-from fairway.core.world import Live, World
+from fairway.core.world import Live
 
 
 class FlowNow(NamedTuple):
@@ -33,7 +33,9 @@ class FlowNow(NamedTuple):
 class HasFlows(Protocol):
     """What a discipline has whose flows take turns."""
 
-    by_seconds: bool
+    @property
+    def by_seconds(self) -> bool:
+        """Whether its flows are charged for seconds."""
 
     def due_by_flow(self, now: int) -> dict[str | None, int]:
         """Count the jobs that are due, flow by flow."""
@@ -45,7 +47,15 @@ class HasFlows(Protocol):
         """Return what a flow's turn counts for."""
 
 
-def busiest(world: World, queue: Queue, most: int, now: Moment) -> list[FlowNow]:
+@runtime_checkable
+class RanksFlows(Protocol):
+    """What a discipline has that knows where a job stands in its flow."""
+
+    def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
+        """Count the due jobs of a job's own flow that come before it, as `ahead` does."""
+
+
+def busiest(world: WorldLook, queue: QueueLook, most: int, now: Moment) -> list[FlowNow]:
     """Return the flows of which most runs, then waits, then began lately; none where they take no turns."""
     if not isinstance(queue.own, HasFlows):
         return []
@@ -56,7 +66,7 @@ def busiest(world: World, queue: Queue, most: int, now: Moment) -> list[FlowNow]
 class _Look:
     """One look at all flows of a queue."""
 
-    def __init__(self, world: World, queue: Queue, own: HasFlows, now: Moment) -> None:
+    def __init__(self, world: WorldLook, queue: QueueLook, own: HasFlows, now: Moment) -> None:
         self._own, self._now = own, now
         self._whole = world.numbers.find(queue)
         self._counted = world.numbers.flows(queue)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fairway.core.member import Member
+from fairway.core.look import MemberLook
 from fairway.core.model import SLOT
 from fairway.core.queue import Queue
 
@@ -24,7 +24,7 @@ NOTHING = 1e-9  # of a slot-second
 class Stream:
     """The waiting work of one queue's own jobs. `way` leads from a child of the root down to its line."""
 
-    way: Sequence[Member]
+    way: Sequence[MemberLook]
     work: float  # slot-seconds that wait
     rate: float = 0.0  # slots it is given
 
@@ -48,7 +48,7 @@ def seconds_until_served(rivals: Sequence[Stream], own: Stream, slots: float) ->
 
 def _share(streams: Iterable[Stream], depth: int, slots: float) -> None:
     """Give slots to streams that are below the same queue, child by child."""
-    below: dict[Member, list[Stream]] = {}
+    below: dict[MemberLook, list[Stream]] = {}
     for stream in streams:
         below.setdefault(stream.way[depth], []).append(stream)
     for member, given in _pour({member: _wants(member) for member in below}, slots).items():
@@ -59,12 +59,12 @@ def _share(streams: Iterable[Stream], depth: int, slots: float) -> None:
             _share(group, depth + 1, given)
 
 
-def _wants(member: Member) -> float:
+def _wants(member: MemberLook) -> float:
     limit = member.settings.limit if isinstance(member, Queue) else None
     return inf if limit is None else limit
 
 
-def _pour(wants: dict[Member, float], slots: float) -> dict[Member, float]:
+def _pour(wants: dict[MemberLook, float], slots: float) -> dict[MemberLook, float]:
     """Give each what it is assured, then the rest by priority and weight, and none more than it wants."""
     given = {member: min(wanted, member.assured / SLOT) for member, wanted in wants.items()}
     left = slots - sum(given.values())

@@ -14,16 +14,14 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import inf
 
-from fairway.core.member import Member
+from fairway.core.look import MemberLook, QueueLook, TreeLook
 from fairway.core.model import SLOT, Moment
-from fairway.core.queue import Queue
-from fairway.core.tree import Tree
 
 #: What decides, from left to right: owed or not, then by part and last turn, or by priority and standing.
 Rank = tuple[int, float, float, int, int]
 
 
-def foresee(tree: Tree, queue: Queue, most: int, now: Moment) -> list[int]:
+def foresee(tree: TreeLook, queue: QueueLook, most: int, now: Moment) -> list[int]:
     """Return the next jobs to begin at a queue and below it, *most* at most."""
     jobs: dict[int, None] = {}
     for strict in (True, False):
@@ -38,7 +36,7 @@ def foresee(tree: Tree, queue: Queue, most: int, now: Moment) -> list[int]:
 class _Walk:
     """What one walk has in common. *strict*: only what may begin as things are."""
 
-    def __init__(self, tree: Tree, now: Moment, most: int, strict: bool) -> None:
+    def __init__(self, tree: TreeLook, now: Moment, most: int, strict: bool) -> None:
         self.wall, self.mono, self.ahead = now.wall, now.mono, tree.ahead
         self.most, self.strict = most, strict
         self.turns = tree.turns
@@ -47,7 +45,7 @@ class _Walk:
 class _Ghost(ABC):
     """A member as it would stand: what it holds, has had and when it was served last."""
 
-    def __init__(self, member: Member, walk: _Walk) -> None:
+    def __init__(self, member: MemberLook, walk: _Walk) -> None:
         self.walk, self.member = walk, member
         self.held, self.served = member.held, member.served
         self.used: float | None = None  # S, once it was served: until then it stands as the member does
@@ -90,7 +88,7 @@ class _Ghost(ABC):
 class _Line(_Ghost):
     """A queue's own jobs, in the order of its discipline; looked at when it is its turn."""
 
-    def __init__(self, queue: Queue, walk: _Walk) -> None:
+    def __init__(self, queue: QueueLook, walk: _Walk) -> None:
         super().__init__(queue.line, walk)
         self._jobs = queue.own.order(walk.wall, walk.most, queue.runs if walk.strict else None)
         self._seen: list[int] = []
@@ -111,7 +109,7 @@ class _Line(_Ghost):
 class _Branch(_Ghost):
     """A queue with all below it, which is looked at when it is its turn."""
 
-    def __init__(self, queue: Queue, walk: _Walk, top: bool = False) -> None:
+    def __init__(self, queue: QueueLook, walk: _Walk, top: bool = False) -> None:
         super().__init__(queue, walk)
         self.queue = queue
         self._room = inf if top or not walk.strict else _room(queue, walk.mono)
@@ -150,18 +148,18 @@ class _Branch(_Ghost):
         return self._known
 
 
-def _counts(child: Queue, walk: _Walk) -> bool:
+def _counts(child: QueueLook, walk: _Walk) -> bool:
     """Say whether something could begin below a child (as things are)."""
     if not walk.strict or child.parent is None:
         return child.waiting > 0
     return any(child in ring.members for ring in child.parent.rings.values())
 
 
-def _owes_below(queue: Queue) -> bool:
+def _owes_below(queue: QueueLook) -> bool:
     return any(ring.owing for ring in queue.rings.values())
 
 
-def _room(queue: Queue, mono: float) -> float:
+def _room(queue: QueueLook, mono: float) -> float:
     """Return how many jobs of a queue may begin as things are."""
     if queue.settings.paused:
         return 0

@@ -9,15 +9,15 @@ from __future__ import annotations
 from heapq import nlargest
 from itertools import islice
 
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.naming import show
 from fairway.core.queue import Queue
-from fairway.core.world import World
 
 MOST_LOOKED = 1000
 MOST_NAMED = 3
 
 
-def held_by(world: World, queue: Queue) -> str:
+def held_by(world: WorldLook, queue: QueueLook) -> str:
     """Name some of what runs in a queue and below it; empty if there is nothing to say."""
     named = _jobs(world, queue) if len(world.live) <= MOST_LOOKED else _queues(queue)
     others = queue.in_use - sum(named.values())
@@ -25,7 +25,7 @@ def held_by(world: World, queue: Queue) -> str:
     return f"held by {', '.join(named)}{more}" if named else ""
 
 
-def _jobs(world: World, queue: Queue) -> dict[str, int]:
+def _jobs(world: WorldLook, queue: QueueLook) -> dict[str, int]:
     """Return the jobs that have run for longest, each counted once."""
     below = queue.path + "/"
     running = (
@@ -34,7 +34,7 @@ def _jobs(world: World, queue: Queue) -> dict[str, int]:
     return {show(job): 1 for job in islice(running, MOST_NAMED)}
 
 
-def _queues(queue: Queue) -> dict[str, int]:
+def _queues(queue: QueueLook) -> dict[str, int]:
     """Return the children with most attempts, in words, by how many these are; none if all are its own."""
     children = [member for member in islice(queue.busy_members(), MOST_LOOKED) if isinstance(member, Queue)]
     most = nlargest(MOST_NAMED, children, key=lambda child: child.in_use)

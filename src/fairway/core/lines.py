@@ -146,6 +146,16 @@ class Line:
         before = sum(len(chunk[0]) for chunk in self._chunks[:number])
         return before + self._index(number, place, job) - self._head
 
+    def between(self, after: int, until: int) -> Iterator[tuple[int, int]]:
+        """Yield (place, job) of those whose place is later than *after* and not later than *until*."""
+        for number in range(bisect_right(self._chunks, after, key=_last_place), len(self._chunks)):
+            places, jobs, _ = self._chunks[number]
+            start = self._head if number == 0 else 0
+            low, high = bisect_right(places, after, start), bisect_right(places, until, start)
+            yield from zip(places[low:high], jobs[low:high], strict=True)
+            if high < len(places):
+                return
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((place, job) for place, job, _ in self.tagged())
 

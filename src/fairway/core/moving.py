@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from fairway.core import asks, blocked
 from fairway.core.events import MoveAsked, MoveOverAsked, PageAsked
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.model import Arrival, Moment, QueueSettings
 from fairway.core.plan import Move, News, QueueChange, Reply, SaveQueue
 from fairway.core.queue import MOST_SEGMENTS, Queue, moved_path
@@ -172,7 +173,7 @@ def move_page(world: World, ask: PageAsked, now: Moment) -> None:
     world.plan.replies.append(Reply(ask.ticket, sum(map(len, jobs.values()))))
 
 
-def left_in(world: World, source: Queue) -> int:
+def left_in(world: WorldLook, source: QueueLook) -> int:
     """Count what still waits in a branch, for its turn or for other jobs."""
     held = sum(is_below(one.arrival.queue, source.path) for one in world.blocked.values())
     return source.waiting + held

@@ -15,7 +15,7 @@ from itertools import chain
 from math import log
 from typing import NamedTuple
 
-from fairway.core.queue import Queue
+from fairway.core.look import QueueLook
 from fairway.core.sketch import Sketch
 
 HALF_LIFE, LONG_HALF_LIFE = 60.0, 600.0  # seconds: of rates, of percentiles
@@ -25,7 +25,7 @@ MOST_QUEUES = 20_000
 MOST_FLOWS = 20_000  # of all queues together; those seen longest ago are forgotten
 PARTS = (0.5, 0.9, 0.99)
 
-FlowName = tuple[Queue, str | None]
+FlowName = tuple[QueueLook, str | None]
 
 
 class Figures(NamedTuple):
@@ -90,7 +90,7 @@ class NumberBook:
     """The numbers of all queues and flows. Owned by the world; touched only from the engine's task."""
 
     def __init__(self) -> None:
-        self._queues: dict[Queue, Numbers] = {}
+        self._queues: dict[QueueLook, Numbers] = {}
         self._flows: dict[FlowName, Numbers] = {}  # of flows, the half seen last
         self._flows_before: dict[FlowName, Numbers] = {}  # and the half before it
         self.rest = Numbers(0.0)  # of queues that are too many, or gone
@@ -99,29 +99,31 @@ class NumberBook:
         self._weight = self._slow = 1.0  # of what is counted at `_at`
 
     # --- counting --------------------------------------------------------------------------------------
-    def arrived(self, queue: Queue, count: int, mono: float) -> None:
+    def arrived(self, queue: QueueLook, count: int, mono: float) -> None:
         """Jobs came to wait."""
         if mono != self._at:
             self._pass_time(mono)
         numbers = self._queues.get(queue) or self._grow(queue)
         numbers.came += count * self._weight
 
-    def flow_arrived(self, queue: Queue, flow: str | None, count: int) -> None:
+    def flow_arrived(self, queue: QueueLook, flow: str | None, count: int) -> None:
         """Jobs of one flow came to wait; called after `arrived`, where flows take turns."""
         self._flow(queue, flow).came += count * self._weight
 
-    def began(self, queue: Queue, count: int, wait: float, mono: float) -> None:
+    def began(self, queue: QueueLook, count: int, wait: float, mono: float) -> None:
         """Jobs began together after about so many seconds."""
         if mono != self._at:
             self._pass_time(mono)
         numbers = self._queues.get(queue) or self._grow(queue)
         self._count_begun(numbers, count, wait)
 
-    def flow_began(self, queue: Queue, flow: str | None, count: int, wait: float) -> None:
+    def flow_began(self, queue: QueueLook, flow: str | None, count: int, wait: float) -> None:
         """Jobs of one flow began; called after `began`, where flows take turns."""
         self._count_begun(self._flow(queue, flow), count, wait)
 
-    def ended(self, queue: Queue, count: int, seconds: float, held: float, failed: bool, mono: float) -> None:
+    def ended(
+        self, queue: QueueLook, count: int, seconds: float, held: float, failed: bool, mono: float
+    ) -> None:
         """Attempts ended that ran for *seconds* and held *held* slot-seconds altogether."""
         if mono != self._at:
             self._pass_time(mono)
@@ -129,12 +131,12 @@ class NumberBook:
         self._count_ended(numbers, count, seconds, held, failed)
 
     def flow_ended(
-        self, queue: Queue, flow: str | None, count: int, seconds: float, held: float, failed: bool
+        self, queue: QueueLook, flow: str | None, count: int, seconds: float, held: float, failed: bool
     ) -> None:
         """Attempts of one flow ended; called after `ended`, where flows take turns."""
         self._count_ended(self._flow(queue, flow), count, seconds, held, failed)
 
-    def forget(self, queue: Queue) -> None:
+    def forget(self, queue: QueueLook) -> None:
         """A queue is gone: what it counted goes to its parent, so that no sum ever falls."""
         gone = self._queues.pop(queue, None)
         if gone is not None:
@@ -145,18 +147,18 @@ class NumberBook:
                 for key in [key for key in flows if key[0] is queue]:
                     del flows[key]
 
-    # --- looking ---------------------------------------------------------------------------------------
-    def find(self, queue: Queue) -> Numbers | None:
+    # --- looking: changes nothing -------------------------------------------------------------------------
+    def find(self, queue: QueueLook) -> Numbers | None:
         """Return what was counted for a queue's own jobs."""
         return self._queues.get(queue)
 
-    def of_branch(self, queue: Queue) -> Numbers:
+    def of_branch(self, queue: QueueLook) -> Numbers:
         """Return the numbers of a queue and all below it."""
         return self._sum(queue.subtree())
 
-    def of_branches(self, queues: Sequence[Queue]) -> dict[Queue, Numbers]:
+    def of_branches(self, queues: Sequence[QueueLook]) -> dict[QueueLook, Numbers]:
         """Return the numbers of some branches, parents before children, as they were given."""
-        found: dict[Queue, Numbers] = {queue: Numbers(self._at) for queue in queues}
+        found: dict[QueueLook, Numbers] = {queue: Numbers(self._at) for queue in queues}
         wanted = set(queues)
         for queue in reversed(queues):  # children come before their parents
             whole = found[queue]
@@ -166,16 +168,16 @@ class NumberBook:
                     whole.merge(found[child])
         return found
 
-    def _apart(self, queue: Queue, wanted: Container[Queue]) -> Iterator[Queue]:
+    def _apart(self, queue: QueueLook, wanted: Container[QueueLook]) -> Iterator[QueueLook]:
         """Yield a queue and all below it, but for those branches that are counted by themselves."""
         yield queue
         for child in queue.children.values():
             if child not in wanted:
                 yield from self._apart(child, wanted)
 
-    def of_tenants(self) -> dict[Queue, Numbers]:
+    def of_tenants(self) -> dict[QueueLook, Numbers]:
         """Return the numbers of each child of the root of whose branch something was counted."""
-        found: dict[Queue, Numbers] = {}
+        found: dict[QueueLook, Numbers] = {}
         for queue, own in self._queues.items():
             tenant = queue
             while tenant.parent is not None and tenant.parent.parent is not None:
@@ -183,16 +185,16 @@ class NumberBook:
             found.setdefault(tenant, Numbers(self._at)).merge(own)
         return found
 
-    def flows(self, queue: Queue) -> dict[str | None, Numbers]:
+    def flows(self, queue: QueueLook) -> dict[str | None, Numbers]:
         """Return what was counted for the flows of a queue."""
         both = chain(self._flows_before.items(), self._flows.items())
         return {flow: numbers for (owner, flow), numbers in both if owner is queue}
 
     def rate(self, counted: float, since: float, mono: float) -> float:
         """Return what was counted as so many a second."""
-        self._pass_time(mono)
+        passed = 0.0 if self._origin is None else mono - self._origin
         seen: float = 1.0 - 0.5 ** (max(mono - since, LEAST_AGE) / HALF_LIFE)
-        return counted / self._weight * log(2) / HALF_LIFE / seen
+        return float(counted * 0.5 ** (passed / HALF_LIFE) * log(2) / HALF_LIFE / seen)
 
     def figures(self, numbers: Numbers, mono: float) -> Figures:
         """Return numbers as people read them."""
@@ -225,7 +227,7 @@ class NumberBook:
         numbers.slot_seconds += held
         numbers.run.add(seconds / count, count * slow)
 
-    def _grow(self, queue: Queue) -> Numbers:
+    def _grow(self, queue: QueueLook) -> Numbers:
         numbers = self._queues.get(queue)
         if numbers is None:
             if len(self._queues) >= MOST_QUEUES:
@@ -233,7 +235,7 @@ class NumberBook:
             numbers = self._queues[queue] = Numbers(self._at)
         return numbers
 
-    def _flow(self, queue: Queue, flow: str | None) -> Numbers:
+    def _flow(self, queue: QueueLook, flow: str | None) -> Numbers:
         name = (queue, flow)
         numbers = self._flows.get(name)
         if numbers is None:
@@ -244,7 +246,7 @@ class NumberBook:
             self._flows[name] = numbers
         return numbers
 
-    def _sum(self, queues: Iterable[Queue]) -> Numbers:
+    def _sum(self, queues: Iterable[QueueLook]) -> Numbers:
         whole = Numbers(self._at)
         for queue in queues:
             if (own := self._queues.get(queue)) is not None:

@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from fairway.core.discipline import Offer, Served
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.matching import View
 from fairway.core.model import SLOT, Moment, Shape
 from fairway.core.plan import Begin
@@ -91,7 +92,7 @@ def _choose(
 class Kept:
     """The slots that queues which do not lend theirs keep free, while one plan is made."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WorldLook) -> None:
         self._keeping = world.tree.keeping
         able = [worker for worker in world.workers.values() if worker.takes_more]
         self._free = {
@@ -115,7 +116,7 @@ class Kept:
         return any(self._free[queue] <= kept for queue in outer)
 
 
-def serves_below(view: View, queue: Queue) -> bool:
+def serves_below(view: View, queue: QueueLook) -> bool:
     """Say whether such workers serve a queue, or one below it."""
     return view.attached(queue.path) or any(serves_below(view, child) for child in queue.children.values())
 

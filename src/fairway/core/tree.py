@@ -21,7 +21,7 @@ from math import exp, log
 from fairway.core.alarms import Alarms
 from fairway.core.deadlines import Deadlines
 from fairway.core.defaults import rules_below
-from fairway.core.discipline import Discipline, Offer, Served
+from fairway.core.discipline import Look, Offer, Served
 from fairway.core.disciplines import make_discipline
 from fairway.core.member import Member
 from fairway.core.model import DEFAULT_RULES, NO_SETTINGS, SLOT, Alike, Arrival, QueueSettings, Rules, Shape
@@ -76,7 +76,7 @@ class Tree:
         """Return the queue at *path*, if there is one."""
         return self.queues.get(path)
 
-    def discipline_at(self, path: str) -> Discipline:
+    def discipline_at(self, path: str) -> Look:
         """Return the discipline of a queue, or the one that it would be given if it were made now."""
         queue = self.queues.get(path)
         if queue is not None:

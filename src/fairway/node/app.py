@@ -17,6 +17,7 @@ from fairway import __version__
 from fairway.api.app import Api, build_api
 from fairway.api.server import Server
 from fairway.clock import moment, wall
+from fairway.core.look import WorldLook
 from fairway.errors import Deposed, NoLeader, WorldError
 from fairway.leadership.elector import Elector
 from fairway.leadership.term import Reign
@@ -198,7 +199,7 @@ class Node:
         numbers: dict[str, float] = {"leading": float(self.engine is not None), "terms": float(self._terms)}
         numbers |= {"linked": float(self.link.up), "deposed_total": float(self._deposed)}
         if self.engine is not None:
-            world = self.engine.core.world
+            world: WorldLook = self.engine.core.world
             numbers |= {
                 "term": float(self.engine.reign.term),
                 "jobs_waiting": float(world.tree.root.waiting),

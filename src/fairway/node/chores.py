@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from fairway.clock import wall
-from fairway.core.world import World
+from fairway.core.look import WorldLook
 from fairway.errors import Deposed, WorldError
 from fairway.node.engine import Engine
 from fairway.node.retention import Retention
@@ -32,7 +32,7 @@ async def tidy_forever(store: Store, engine: Engine) -> None:
             log.warning("housework was put off", extra={"why": str(error)})
 
 
-def retentions(world: World) -> dict[str, float]:
+def retentions(world: WorldLook) -> dict[str, float]:
     """Return the queues that say how long their ended jobs stay, with the seconds."""
     return {queue.path: queue.settings.retention or 0.0 for queue in world.tree.retaining}
 

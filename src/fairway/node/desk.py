@@ -25,13 +25,12 @@ from fairway.core.events import ANONYMOUS
 from fairway.core.flows import FlowNow, busiest
 from fairway.core.foresee import foresee
 from fairway.core.lifecycle import ENDED, WAITING, State
+from fairway.core.look import QueueLook, TreeLook, WorldLook
 from fairway.core.mishaps import Part
 from fairway.core.model import DEFAULT_RULES, SLOT, Arrival, Extras, Moment, Rules, shape_of, with_pins
 from fairway.core.numbers import Figures, Numbers
 from fairway.core.plan import QueueChange, Reply
-from fairway.core.queue import Queue
-from fairway.core.tree import Tree
-from fairway.core.world import Worker, World
+from fairway.core.world import Worker
 from fairway.desk import (
     ClusterView,
     FlowView,
@@ -366,7 +365,7 @@ class NodeDesk:
 
     # --- queues ----------------------------------------------------------------------------------
     async def queues(self, after: str = "", most: int = 1000) -> list[QueueView]:
-        def read(world: World) -> list[QueueView]:
+        def read(world: WorldLook) -> list[QueueView]:
             now, queues = moment(), world.tree.queues
             page = nsmallest(most, (path for path in queues if path > after))
             shown = [queues[path] for path in page]
@@ -376,11 +375,14 @@ class NodeDesk:
         return await _ask_leader(self._leader().look(read))
 
     async def queue(self, path: str) -> QueueView:
-        def read(world: World) -> QueueView | None:
-            queue = world.tree.find(path)
-            return None if queue is None or not queue.path else _show_whole_queue(world, queue)
+        return await self._shown(self._leader(), path)
 
-        found = await _ask_leader(self._leader().look(read))
+    async def _shown(self, engine: Engine, path: str, flows: bool = True) -> QueueView:
+        def read(world: WorldLook) -> QueueView | None:
+            queue = world.tree.find(path)
+            return None if queue is None or not queue.path else _show_whole_queue(world, queue, flows)
+
+        found = await _ask_leader(engine.look(read))
         if found is None:
             raise NotFound(f"there is no queue {path!r}; it exists from its first job or setting on")
         return await self._with_last_change(found)
@@ -390,10 +392,7 @@ class NodeDesk:
     ) -> QueueView:
         engine = self._leader()
         await _ask(engine, lambda ticket: happened.QueueAsked(ticket, path, changes, replace, who))
-        found = await _ask_leader(
-            engine.look(lambda world: _show_whole_queue(world, world.tree.grow(path), flows=False))
-        )
-        return await self._with_last_change(found)
+        return await self._shown(engine, path, flows=False)
 
     async def set_queues(
         self, queues: Mapping[str, dict[str, Any]], *, dry: bool, who: str
@@ -437,7 +436,7 @@ class NodeDesk:
         return view
 
     async def next_jobs(self, path: str, most: int) -> list[int]:
-        def read(world: World) -> list[int] | None:
+        def read(world: WorldLook) -> list[int] | None:
             queue = world.tree.find(path)
             if queue is None or not queue.path:
                 return None
@@ -510,7 +509,7 @@ class NodeDesk:
         return found
 
     async def workers(self) -> list[WorkerView]:
-        def read(world: World) -> list[WorkerView]:
+        def read(world: WorldLook) -> list[WorkerView]:
             return [_show_worker(worker, moment().mono) for worker in world.workers.values()]
 
         views = await _ask_leader(self._leader().look(read))
@@ -642,7 +641,7 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
     waits for others needs the store's word on them: it is inserted like anybody's and taken in from the
     arrivals.
     """
-    world = engine.core.world
+    world: WorldLook = engine.core.world
     queue = world.tree.find(job.queue)
     if job.extras is not None and job.extras.after:
         return False
@@ -651,7 +650,7 @@ def _is_plain(engine: Engine, job: NewJob) -> bool:
     return not job.replace and job.concurrency in (None, queue.settings.limit)
 
 
-def _check_room(tree: Tree, submissions: Sequence[Submission]) -> None:
+def _check_room(tree: TreeLook, submissions: Sequence[Submission]) -> None:
     """Refuse what a queue has no room for. At a node that does not lead nobody knows; there it is dropped.
 
     A blocked job stands in no line yet, and is taken whatever stands there when it is released.
@@ -681,7 +680,7 @@ def _show_schedule(row: ScheduleRow, now: int) -> ScheduleView:
     )
 
 
-def _where_runs(world: World, job: int) -> tuple[int, str, str] | None:
+def _where_runs(world: WorldLook, job: int) -> tuple[int, str, str] | None:
     """Return a running job's attempt, its worker's incarnation and name; None if it does not run."""
     live = world.live.get(job)
     if live is None or not live.attempt:
@@ -689,12 +688,12 @@ def _where_runs(world: World, job: int) -> tuple[int, str, str] | None:
     return live.attempt, live.incarnation, live.worker.spec.name
 
 
-def _is_for_leader(tree: Tree, job: StoredJob) -> bool:
+def _is_for_leader(tree: TreeLook, job: StoredJob) -> bool:
     """Say whether the leader knows more of a job than its row has."""
     return job.state in WAITING or (bool(job.rules.unsaid) and tree.rules_at(job.queue) is not DEFAULT_RULES)
 
 
-def _standing(world: World, job: StoredJob) -> Standing | None:
+def _standing(world: WorldLook, job: StoredJob) -> Standing | None:
     rules = in_force(job.rules, world.tree.rules_at(job.queue))
     if job.state not in WAITING:
         return Standing(None, None, rules=rules)
@@ -742,7 +741,7 @@ def _edited_extras(found: StoredJob, changes: dict[str, Any], run_at: int) -> Ex
     return found.extras if new == (found.extras or Extras()) else new
 
 
-def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueView:
+def _show_whole_queue(world: WorldLook, queue: QueueLook, flows: bool = True) -> QueueView:
     now = moment()
     ask = world.advice.ask
     shown = _show_queue(world, queue, ask(Part.NUMBERS, None, world.numbers.of_branch, queue), now)
@@ -752,7 +751,7 @@ def _show_whole_queue(world: World, queue: Queue, flows: bool = True) -> QueueVi
     return shown
 
 
-def _show_flow(world: World, found: FlowNow, limited_by: str | None, now: Moment) -> FlowView:
+def _show_flow(world: WorldLook, found: FlowNow, limited_by: str | None, now: Moment) -> FlowView:
     return FlowView(
         flow=found.flow,
         waiting=found.waiting,
@@ -771,7 +770,7 @@ def _seconds_since(place: int | None, now: int) -> float | None:
     return max(now - place, 0) / 1e6 if place is not None and place <= now else None
 
 
-def _show_queue(world: World, queue: Queue, numbers: Numbers | None, moment: Moment) -> QueueView:
+def _show_queue(world: WorldLook, queue: QueueLook, numbers: Numbers | None, moment: Moment) -> QueueView:
     (now, mono), ask = moment, world.advice.ask
     below = list(queue.subtree())
     due = sum(node.own.due_count(now) for node in below)
@@ -789,7 +788,7 @@ def _show_queue(world: World, queue: Queue, numbers: Numbers | None, moment: Mom
     )
 
 
-def _figures(world: World, numbers: Numbers | None, mono: float) -> Figures | None:
+def _figures(world: WorldLook, numbers: Numbers | None, mono: float) -> Figures | None:
     if numbers is None:
         return None
     return world.advice.ask(Part.NUMBERS, None, world.numbers.figures, numbers, mono)

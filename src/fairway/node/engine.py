@@ -27,10 +27,11 @@ import msgspec
 from fairway.clock import moment
 from fairway.core import events as happened
 from fairway.core.lifecycle import State
+from fairway.core.look import WorldLook
 from fairway.core.model import Arrival, Moment, Timers, shape_of, with_pins
 from fairway.core.plan import Begun, News, Plan, Reply
 from fairway.core.scheduler import Core
-from fairway.core.world import Counts, World
+from fairway.core.world import Counts
 from fairway.errors import Busy, Deposed, FairwayError, NoLeader, StoreUnavailable, Unsure
 from fairway.leadership.term import Reign
 from fairway.node.culprits import Culprits, one_by_one
@@ -78,7 +79,7 @@ class Engine:
         self._stopping = False
         self._over: FairwayError | None = None
         self._stepping = False
-        self._looks: list[tuple[Callable[[World], Any], asyncio.Future[Any]]] = []
+        self._looks: list[tuple[Callable[[WorldLook], Any], asyncio.Future[Any]]] = []
         self.counts = Counts()  # as of the last commit
         self._backlog = store.waiting_jobs()
         self.loading = True
@@ -119,8 +120,8 @@ class Engine:
         self._inbox.put(happened.ResolveAsked(job, state, outcome))
         return await answer
 
-    async def look(self, read: Callable[[World], T]) -> T:
-        """Read the core when all it knows is committed: nobody is told before."""
+    async def look(self, read: Callable[[WorldLook], T]) -> T:
+        """Read the core when all it knows is committed: nobody is told before. A look changes nothing."""
         if not self.reign.trusts_itself(moment().mono):
             raise NoLeader("this leader has not heard from the database for too long to speak for it")
         if not self._stepping:
@@ -495,7 +496,7 @@ def _why_over(cause: BaseException | None, stepping: bool) -> FairwayError:
     return Unsure(f"the leader ended: {causes[0]}")
 
 
-def _settle(answer: asyncio.Future[Any], read: Callable[[World], Any], world: World) -> None:
+def _settle(answer: asyncio.Future[Any], read: Callable[[WorldLook], Any], world: WorldLook) -> None:
     """Answer who looks; a read that fails is the asker's trouble, not the leader's."""
     try:
         answer.set_result(read(world))

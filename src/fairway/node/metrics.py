@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fairway.core.explain import limited_by
+from fairway.core.look import QueueLook, WorldLook
 from fairway.core.mishaps import Part
 from fairway.core.model import Moment
 from fairway.core.numbers import PARTS, Numbers
-from fairway.core.queue import Queue
-from fairway.core.world import World
 
 MOST_TENANTS = 100
 OTHER = "_other"
@@ -21,7 +20,7 @@ OTHER = "_other"
 LIMITS = ("limit", "moving", "paused", "rate")
 
 
-def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
+def tenant_numbers(world: WorldLook, now: Moment) -> dict[str, float]:
     """Return counters and gauges by tenant, under their names and labels."""
     ask = world.advice.ask
     counted = ask(Part.NUMBERS, None, world.numbers.of_tenants)
@@ -34,25 +33,25 @@ def tenant_numbers(world: World, now: Moment) -> dict[str, float]:
     return found
 
 
-def mishap_numbers(world: World) -> dict[str, float]:
+def mishap_numbers(world: WorldLook) -> dict[str, float]:
     """Return how often each part of what is advisory failed."""
     counts = world.advice.mishaps.counts
     return {f'advisory_errors_total{{part="{part}"}}': float(count) for part, count in counts.items()}
 
 
-def _labelled(world: World) -> dict[str, list[Queue]]:
-    found: dict[str, list[Queue]] = {}
+def _labelled(world: WorldLook) -> dict[str, list[QueueLook]]:
+    found: dict[str, list[QueueLook]] = {}
     for place, tenant in enumerate(sorted(world.tree.root.children.values(), key=_order)):
         own = place < MOST_TENANTS and tenant.path != OTHER
         found.setdefault(tenant.path if own else OTHER, []).append(tenant)
     return found
 
 
-def _order(queue: Queue) -> int:
+def _order(queue: QueueLook) -> int:
     return queue.order
 
 
-def _gauges(label: str, tenants: Sequence[Queue], now: Moment) -> dict[str, float]:
+def _gauges(label: str, tenants: Sequence[QueueLook], now: Moment) -> dict[str, float]:
     """Return what the tree knows."""
     values = {
         "tenant_waiting": sum(tenant.waiting for tenant in tenants),
@@ -64,7 +63,11 @@ def _gauges(label: str, tenants: Sequence[Queue], now: Moment) -> dict[str, floa
 
 
 def _counts(
-    world: World, label: str, tenants: Sequence[Queue], counted: Mapping[Queue, Numbers], now: Moment
+    world: WorldLook,
+    label: str,
+    tenants: Sequence[QueueLook],
+    counted: Mapping[QueueLook, Numbers],
+    now: Moment,
 ) -> dict[str, float]:
     """Return what was counted: of waits, runs and errors nothing until there was one."""
     whole = Numbers(now.mono)
@@ -86,7 +89,7 @@ def _counts(
     return found
 
 
-def _oldest_wait(tenant: Queue, now: int) -> float:
+def _oldest_wait(tenant: QueueLook, now: int) -> float:
     """Return for how many seconds the first of the due jobs has waited; 0 if there is none."""
     if not tenant.waiting:
         return 0.0
@@ -94,7 +97,7 @@ def _oldest_wait(tenant: Queue, now: int) -> float:
     return max(now - min((place for place in places if place is not None), default=now), 0) / 1e6
 
 
-def _limited(label: str, tenants: Sequence[Queue], now: Moment) -> dict[str, float]:
+def _limited(label: str, tenants: Sequence[QueueLook], now: Moment) -> dict[str, float]:
     """Return 1 for what keeps a tenant with waiting jobs from beginning more, else 0; `_other`: how many."""
     said = [limited_by(tenant, now.mono) or "" for tenant in tenants if tenant.waiting]
     reasons = [one.partition(" ")[0] for one in said]

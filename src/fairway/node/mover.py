@@ -11,9 +11,9 @@ import logging
 from contextlib import suppress
 
 from fairway.core import events as happened
+from fairway.core.look import WorldLook
 from fairway.core.model import Arrival
 from fairway.core.moving import left_in
-from fairway.core.world import World
 from fairway.errors import FairwayError
 from fairway.node.engine import Engine
 from fairway.store import Store
@@ -78,6 +78,6 @@ class Mover:
             await self._engine.ask(lambda ticket: happened.PageAsked(ticket, path, jobs))
 
 
-def _waiting(world: World) -> dict[str, int]:
+def _waiting(world: WorldLook) -> dict[str, int]:
     """Return the branches that are being moved, with how many jobs still wait there."""
     return {path: left_in(world, world.tree.queues[path]) for path in world.tree.moving}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from fairway.clock import wall
+from fairway.core.look import WorldLook
 from fairway.core.plan import News
-from fairway.core.world import World
 from fairway.store import NoteRow
 
 PAUSE_SECONDS = 1.0
@@ -22,7 +22,7 @@ MOST = 1000
 class ProgressNews:
     """Gathers the last progress of each attempt and tells it with *tell*."""
 
-    def __init__(self, world: World, tell: Callable[[Sequence[News]], None]) -> None:
+    def __init__(self, world: WorldLook, tell: Callable[[Sequence[News]], None]) -> None:
         self._world, self._tell = world, tell
         self._notes: dict[int, NoteRow] = {}  # by job
         self._filled = asyncio.Event()

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from fairway.core.look import WorldLook
 from fairway.core.moving import is_below, left_in
 from fairway.core.queue import moved_path
 from fairway.core.settings import read_settings, show_settings
-from fairway.core.world import World
 from fairway.desk import MoveView
 from fairway.errors import Conflict, NotFound
 from fairway.schedule_spec import spec_of
@@ -52,12 +52,12 @@ async def _renamed_from(store: Store, path: str, at: int) -> str | None:
 
 
 # --- moves -----------------------------------------------------------------------------------------------
-def find_under_way(world: World, operation: str) -> MoveView | None:
+def find_under_way(world: WorldLook, operation: str) -> MoveView | None:
     """Return a move that goes on."""
     return next((view for view in moves_under_way(world) if view.operation == operation), None)
 
 
-def moves_under_way(world: World) -> list[MoveView]:
+def moves_under_way(world: WorldLook) -> list[MoveView]:
     """Return the moves that go on."""
     found = [(path, world.tree.queues[path]) for path in world.tree.moving]
     return [
@@ -93,7 +93,7 @@ def _view(path: str, moving: Mapping[str, Any], ended_at: int | None, left: int,
 
 
 # --- who names a branch that goes -------------------------------------------------------------------------
-def strange_workers(world: World, path: str, to: str) -> list[str]:
+def strange_workers(world: WorldLook, path: str, to: str) -> list[str]:
     """Return a word on each worker that serves a queue of the branch, but not where it goes."""
     source = world.tree.find(path)
     branch = [queue.path for queue in source.subtree()] if source is not None else []

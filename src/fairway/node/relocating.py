@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fairway.core.look import WorldLook
 from fairway.core.matching import why_not
 from fairway.core.model import Arrival, Extras, shape_of
-from fairway.core.world import World
 from fairway.errors import Conflict, InvalidRequest
 from fairway.ids import show
 from fairway.names import MOST_TAGS
@@ -49,7 +49,7 @@ def pinned_anew(extras: Extras, changes: dict[str, object]) -> Extras:
     return replace(extras, worker=worker, away=away)
 
 
-def why_not_there(world: World, job: StoredJob, to: str) -> tuple[str, str] | None:
+def why_not_there(world: WorldLook, job: StoredJob, to: str) -> tuple[str, str] | None:
     """Say why a job cannot go to a worker; None if it can."""
     found = [worker for worker in world.workers.values() if worker.spec.name == to]
     if not found:

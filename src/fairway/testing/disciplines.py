@@ -4,21 +4,22 @@
         make = Lottery
 
 Whatever a discipline's idea of who is next is, what it offers is due and fits, `order` is the order in which
-offers come, nothing is lost and nothing is served twice. Drawn from seeds, so a failure can be repeated.
+offers come, a look changes nothing, nothing is lost and nothing is served twice. Drawn from seeds, so a
+failure can be repeated.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fairway.core.discipline import Discipline
+from fairway.core.discipline import Discipline, Look
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 SHAPES = (Shape("cpu"), Shape("gpu"))
-NOW = 2_000
+BEFORE, NOW = -1, 2_000
 SEEDS = range(200)
 
 
@@ -63,6 +64,38 @@ class DisciplineSuite:
                 ahead = [discipline.ahead(jobs[job], NOW, shape.__eq__) for job in alone]
                 assert ahead == list(range(len(alone)))
             assert serve(discipline) == order
+
+    def test_a_look_changes_nothing(self) -> None:
+        for (alone, jobs, _), (looked_at, _, _) in zip(self._drawn(), self._drawn(), strict=True):
+            for now in (NOW // 2, NOW):
+                for ahead in (0, 300, -300, 10 * NOW):
+                    look(looked_at, jobs, now + ahead)
+                assert set(looked_at.shapes(now)) == set(alone.shapes(now))
+                assert looked_at.next_due(now) == alone.next_due(now)
+                for _ in range(3):
+                    offer = alone.offer(everything, now)
+                    same = looked_at.offer(everything, now)
+                    assert (offer and offer[:5]) == (same and same[:5])
+                    if offer is not None and same is not None:
+                        assert alone.take(offer, 1, now) == looked_at.take(same, 1, now)
+                        if alone.by_seconds:
+                            alone.charge(offer.flow, 3.0)
+                            looked_at.charge(offer.flow, 3.0)
+                    look(looked_at, jobs, now + 300)
+            assert serve(alone) == serve(looked_at)
+
+    def test_what_is_due_later_is_told_as_it_will_be(self) -> None:
+        for (early, jobs, _), (late, _, _) in zip(self._drawn(), self._drawn(), strict=True):
+            early.shapes(BEFORE)  # so far time has passed here
+            late.shapes(NOW)
+            assert early.due_count(NOW) == late.due_count(NOW)
+            assert early.due_by_shape(NOW) == late.due_by_shape(NOW)
+            assert sorted(early.order(NOW, 1000)) == sorted(late.order(NOW, 1000))
+            ahead = [early.ahead(jobs[job], NOW) for job in early.order(NOW, 1000)]
+            assert ahead == list(range(len(ahead)))
+            # And if the wall clock was set back since time passed.
+            assert late.due_count(BEFORE) == 0 and not late.due_by_shape(BEFORE)
+            assert list(late.order(BEFORE, 1000)) == []
 
     def test_what_does_not_fit_takes_no_room_in_the_order(self) -> None:
         discipline: Discipline = type(self).make(self.settings)
@@ -155,6 +188,18 @@ def groups_of(jobs: Iterable[Arrival]) -> list[Alike]:
 def everything(shape: Shape) -> bool:
     """Fit every shape."""
     return True
+
+
+def look(discipline: Look, jobs: Mapping[int, Arrival], now: int) -> None:
+    """Ask all that can be asked."""
+    discipline.due_count(now), discipline.due_by_shape(now), discipline.oldest(), len(discipline)
+    for fits in (None, everything, SHAPES[0].__eq__):
+        for job in list(discipline.order(now, 5, fits)):
+            discipline.ahead(jobs[job], now, fits)
+    for arrival in jobs.values():
+        if discipline.holds(arrival) and arrival.place <= now:
+            discipline.ahead(arrival, now)
+    discipline.refusal({"ann": 1})
 
 
 def serve(discipline: Discipline, dice: random.Random | None = None) -> list[int]:

@@ -1,9 +1,10 @@
 """Earliest deadline first; jobs without one come last, by place. Priority plays no part.
 
 Jobs without a deadline stand in an ordinary fifo. Those with one stand here whole, by job: in a line by
-place, and once they are due in a rack by deadline. Which are due is known as of
-the time somebody asked last; when it is later now, those that became due meanwhile are moved first, and when
-the wall clock was set back all are looked through. Equal deadlines are served in the order of the ids.
+place, and once they are due in a rack by deadline. Which are due is known as of the time somebody asked last
+for a job; when it is later now, those that became due meanwhile are moved first, and when the wall clock was
+set back all are looked through. Who only reads moves nothing: what became due since is counted in. Equal
+deadlines are served in the order of the ids.
 
 That an expired job is not served is not seen to here: it is taken out before anybody asks (core/expiry.py).
 """
@@ -11,14 +12,16 @@ That an expired job is not served is not seen to here: it is taken out before an
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
 from itertools import chain, islice
 
 from fairway.core.deadlines import deadline_of
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import REJECT, Bounds
 from fairway.core.disciplines.fifo import Fifo
+from fairway.core.disciplines.looking import Served as Ranked
 from fairway.core.disciplines.ordered import key_of
 from fairway.core.disciplines.rack import Key, Rack
 from fairway.core.lines import Line
@@ -108,29 +111,45 @@ class Deadline:
         own = self._later.first_place() if self._later else None
         return min((at for at in (own, self._rest.next_due(now)) if at is not None), default=None)
 
+    # --- looking: changes nothing, whatever `now` is -----------------------------------------------------
     def due_count(self, now: int) -> int:
-        self._pass_time(now)
-        return self._due.count + self._rest.due_count(now)
+        return self._places.count_until(now) + self._rest.due_count(now)
 
     def due_by_shape(self, now: int) -> dict[Shape, int]:
-        self._pass_time(now)
-        return dict(self._due.due_by_shape(NEVER) + Counter(self._rest.due_by_shape(now)))
+        counted = self._due.due_by_shape(NEVER) + Counter(self._rest.due_by_shape(now))
+        counted.update(job.shape for job in self._due_since(now))
+        counted.subtract(job.shape for job in self._not_due_yet(now))
+        return dict(+counted)
 
     def holds(self, arrival: Arrival) -> bool:
         return self._has(arrival) or self._rest.holds(arrival)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
-        self._pass_time(now)
         deadline = deadline_of(self._jobs.get(arrival.job, arrival))
-        before = self._due.ahead(
-            key_of(arrival), NEVER if deadline is None else deadline, arrival.job, NEVER, fits
-        )
+        own = (NEVER if deadline is None else deadline, arrival.job)
+        before = self._due.ahead(key_of(arrival), *own, NEVER, fits)
+        before += sum(rank[1:3] < own for rank in self._ranked(self._due_since(now), fits))
+        before -= sum(rank[1:3] < own for rank in self._ranked(self._not_due_yet(now), fits))
         return before if deadline is not None else before + self._rest.ahead(arrival, now, fits)
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
-        self._pass_time(now)
-        first = (job for *_, job, _ in self._due.order(NEVER, fits))
+        late = {job.job for job in self._not_due_yet(now)}
+        ranked = merge(self._due.order(NEVER, fits), self._ranked(self._due_since(now), fits))
+        first = (job for *_, job, _ in ranked if job not in late)
         return islice(chain(first, self._rest.order(now, most, fits)), most)
+
+    def _due_since(self, now: int) -> Iterator[Arrival]:
+        """Yield the jobs with a deadline that have become due since time passed here."""
+        return (self._jobs[job] for _, job in self._later.between(self._seen, now))
+
+    def _not_due_yet(self, now: int) -> Iterator[Arrival]:
+        """Yield those that are due here, but not by the clock of who asks: it was set back."""
+        return (self._jobs[job] for _, job in self._places.between(now, self._seen))
+
+    def _ranked(self, jobs: Iterable[Arrival], fits: Callable[[Shape], bool] | None) -> list[Ranked]:
+        """Return jobs as the rack of what is due has them, in the order of service."""
+        fitting = (job for job in jobs if fits is None or fits(job.shape))
+        return sorted((0, deadline_of(job) or 0, job.job, job.shape) for job in fitting)
 
     def oldest(self) -> int | None:
         own = self._places.first_place() if self._places else None

@@ -3,53 +3,27 @@
 Each line holds jobs of one shape, priority and flow by place. A line is due when its front is; which are due
 is known as of the time that was passed last, and by a heap of those that are not. With a few lines all are
 looked at; with many (a tenant may name a tag of its own for each job) whoever asks has a heap of those that
-fit it (`fronts.py`), so that what nobody can run costs nobody anything.
+fit it (`fronts.py`), so that what nobody can run costs nobody anything. Who only reads does not make time
+pass here (`looking.py`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush, merge
-from itertools import islice, repeat
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
+from fairway.core.disciplines.looking import Key as Key
+from fairway.core.disciplines.looking import LinesLook, Served
 from fairway.core.lines import Line
 from fairway.core.model import Arrival, Shape
 
 FEW = 8  # lines that are looked at one by one
-COUNTED = 64  # lines in which it is counted how many jobs come before one; of more some are looked at
-FORESEEN = 1001  # jobs whose position is told where there are more
-MOST_TOLD = 8  # askers for whom that is kept
-TOLD_MICROS = 1_000_000  # and how long: meanwhile other jobs become due
 NOWHERE = (1, 0, 0)  # behind everything
 
-Item = TypeVar("Item")
-
-#: What ranks a job, its place, its id and its shape.
-Served = tuple[int, int, int, Shape]
 #: Hears of a rack that the first line of a shape has become due (1), or the last is so no more (-1).
 Hears = Callable[["Rack", Shape, int], None]
-
-
-class Key(NamedTuple):
-    """What the jobs of one line have in common."""
-
-    shape: Shape
-    priority: int
-    flow: str | None = None
-
-
-def spread(everybody: Iterable[Item], size: Callable[[Item], int], most: int) -> list[tuple[Item, float]]:
-    """Return the largest of all, and of the others some of every size, each with how many it stands for."""
-    ranked = sorted(everybody, key=size, reverse=True)
-    if len(ranked) <= most:
-        return [(one, 1.0) for one in ranked]
-    whole, others = most // 2, most - most // 2
-    step = (len(ranked) - whole) / others
-    found = [(one, 1.0) for one in ranked[:whole]]
-    return found + [(ranked[whole + int((number + 0.5) * step)], step) for number in range(others)]
 
 
 class Rack:
@@ -61,10 +35,8 @@ class Rack:
         "_fronts",
         "_hears",
         "_later",
-        "_sampled",
+        "_looked",
         "_seen",
-        "_told",
-        "_told_at",
         "by_priority",
         "count",
         "lines",
@@ -82,9 +54,7 @@ class Rack:
         self._seen = 0
         self._fronts: Fronts[Key] | None = None  # of many lines: who is next for whom
         self._ends: dict[bool, Fronts[Key]] | None = None  # and who came first, and last
-        self._told: dict[Fits | None, dict[int, int]] | None = None
-        self._told_at = 0
-        self._sampled: tuple[int, list[tuple[tuple[Key, Line], float]]] | None = None
+        self._looked: LinesLook | None = None  # what was told of these lines as they are now
 
     # --- jobs come and go ----------------------------------------------------------------------------
     def put(self, key: Key, place: int, job: int, tag: int = 0) -> None:
@@ -94,7 +64,7 @@ class Rack:
             line = self.lines[key] = Line()
         line.put(place, job, tag)
         self.count += 1
-        self._told = None
+        self._looked = None
         if line.first() == (place, job):
             self._look(key, line)
         elif self._ends is not None:
@@ -109,7 +79,7 @@ class Rack:
             return False
         self.lines[key] = line
         self.count += len(jobs)
-        self._told = None
+        self._looked = None
         self._look(key, line)
         return True
 
@@ -125,7 +95,7 @@ class Rack:
         if line is None or not line.remove(place, job):
             return False
         self.count -= 1
-        self._told = None
+        self._looked = None
         self._look(key, line)
         return True
 
@@ -136,14 +106,14 @@ class Rack:
         line = self.lines[key]
         taken = line.pop(most if len(self.lines) == 1 else 1, now)
         self.count -= len(taken[0])
-        self._told = None
+        self._looked = None
         if not line or line.first_place() > now:
             self._look(key, line)
         elif self._fronts is not None or self._ends is not None:
             self._changed(key)
         return taken
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- who is next -----------------------------------------------------------------------------------
     def first(self, fits: Fits, now: int) -> tuple[Key, int, int] | None:
         """Return line, place and job of the next due job among the shapes that fit."""
         lines = self.lines
@@ -183,57 +153,19 @@ class Rack:
         place, job = line.first()
         return (-key.priority if self.by_priority else 0, place, job)
 
+    # --- looking: changes nothing ----------------------------------------------------------------------
     def order(self, now: int, fits: Fits | None = None) -> Iterator[Served]:
         """Return the due jobs, of the shapes that fit if told so, in the order of service."""
-        self.pass_time(now)
-        lines = [
-            (key, line)
-            for key, line in self.lines.items()
-            if line.is_due and (fits is None or fits(key.shape))
-        ]
-        return merge(*(self._due(key, line) for key, line in lines))
-
-    def _due(self, key: Key, line: Line) -> Iterator[Served]:
-        rank = -key.priority if self.by_priority else 0
-        for place, job in line:
-            if place > self._seen:
-                return
-            yield rank, place, job, key.shape
+        return self._look_only().order(now, fits)
 
     def ahead(self, key: Key, place: int, job: int, now: int, fits: Fits | None = None) -> int:
         """Count the due jobs before this one; where there are many lines, exact to 1,000 and then a guess."""
-        self.pass_time(now)
-        many = len(self.lines) > COUNTED
-        told = self._positions(fits) if many else {}
-        if many and (job in told or len(told) < FORESEEN):
-            return told.get(job, len(told))
-        own, total = -key.priority if self.by_priority else 0, 0.0
-        for (its_key, line), times in self._some() if many else zip(self.lines.items(), repeat(1.0)):
-            rank = -its_key.priority if self.by_priority else 0
-            if not line.is_due or its_key == key or (fits is not None and not fits(its_key.shape)):
-                continue
-            if rank < own:
-                total += line.count_until(self._seen) * times
-            elif rank == own:
-                total += min(line.count_before(place, job), line.count_until(self._seen)) * times
-        if (mine := self.lines.get(key)) is not None:
-            total += min(mine.count_before(place, job), mine.count_until(self._seen))
-        return max(int(total), len(told))
+        return self._look_only().ahead(key, place, job, now, fits)
 
-    def _some(self) -> list[tuple[tuple[Key, Line], float]]:
-        """Return some of very many lines, the longest among them; kept for a second."""
-        if self._sampled is None or self._seen > self._sampled[0] + TOLD_MICROS:
-            self._sampled = self._seen, spread(self.lines.items(), _length, COUNTED)
-        return self._sampled[1]
-
-    def _positions(self, fits: Fits | None) -> dict[int, int]:
-        """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
-        if self._told is None or len(self._told) > MOST_TOLD or self._seen > self._told_at + TOLD_MICROS:
-            self._told, self._told_at = {}, self._seen
-        if fits not in self._told:
-            first = islice(self.order(self._seen, fits), FORESEEN)
-            self._told[fits] = {job: number for number, (*_, job, _) in enumerate(first)}
-        return self._told[fits]
+    def _look_only(self) -> LinesLook:
+        if self._looked is None:
+            self._looked = LinesLook(self.lines, self.by_priority)
+        return self._looked
 
     def due_count(self, now: int) -> int:
         """Count the due jobs."""
@@ -255,6 +187,7 @@ class Rack:
         """Return the least place of a job here."""
         return min((line.first_place() for line in self.lines.values()), default=None)
 
+    # --- who came first, and last: for those who make room -----------------------------------------------
     def oldest_job(self) -> tuple[Key, int, int, int]:
         """Return line, place, id and tag of the job with the least place; there must be one."""
         key = self._outermost(newest=False)
@@ -303,7 +236,7 @@ class Rack:
             return
         set_back, self._seen = now < self._seen, now
         if set_back:
-            self._later, self._told = [], None
+            self._later = []
             for key, line in list(self.lines.items()):
                 self._look(key, line)
         later = self._later
@@ -311,7 +244,6 @@ class Rack:
             key = heappop(later)[2]
             found = self.lines.get(key)
             if found is not None and not found.is_due:
-                self._told = None
                 self._look(key, found)
 
     def next_due(self) -> int | None:
@@ -369,7 +301,3 @@ def _anything(shape: Shape) -> bool:
 
 def _always(key: Key, fits: Fits) -> bool:
     return True
-
-
-def _length(item: tuple[Key, Line]) -> int:
-    return len(item[1])

@@ -9,7 +9,7 @@ served longest ago. One that comes back is put level with the least of those tha
 
 For each kind of worker that asks there is a heap of the flows that have a job for it, by their standing: a
 flow none of whose jobs fit is not looked at, and a turn costs O(log flows). Standings are soft: a new leader
-starts them anew.
+starts them anew. The order of turns to come is read elsewhere (`foreseen.py`), and changes nothing here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from copy import copy
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush, nsmallest
+from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import ceil
 from typing import Any, NamedTuple
@@ -27,15 +26,14 @@ from typing import Any, NamedTuple
 from fairway.core.discipline import Offer, Served
 from fairway.core.disciplines.bounds import Bounds
 from fairway.core.disciplines.flow import Flow, arrival_of, key_of
+from fairway.core.disciplines.foreseen import NOTHING, FlowRing, Foresight, foreseen
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
-from fairway.core.disciplines.rack import FEW, FORESEEN, MOST_TOLD, TOLD_MICROS, Key, Rack, spread
+from fairway.core.disciplines.rack import FEW, Key, Rack
 from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
-NOTHING = 1e-9  # of a credit
 MOST_AWAY = 10_000  # flows that are away and whose V is kept
-SAMPLED = 128  # flows that are looked at to guess how deep a job stands
 
 #: Jobs, their places and their flows.
 Columns = tuple[list[int], list[int], list[str | None]]
@@ -75,8 +73,7 @@ class Sfq:
         self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
-        self._told: tuple[int, int, dict[Fits | None, dict[int, int]]] = (-1, 0, {})
-        self._sampled: tuple[int, list[tuple[Flow, float]]] | None = None
+        self._foresight = Foresight()
         self._count = 0
         self._turns = 0
         self._made = 0
@@ -249,7 +246,7 @@ class Sfq:
     def _length(self, flow: Flow) -> Standing | None:
         return (-flow.count, flow.number, 0) if flow.count else None
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- what is due, for who decides --------------------------------------------------------------------
     def shapes(self, now: int) -> Collection[Shape]:
         self._pass_time(now)
         return self._active.keys()
@@ -262,6 +259,7 @@ class Sfq:
             due = again if due is None else min(due, again)
         return due
 
+    # --- looking: changes nothing, whatever `now` is -----------------------------------------------------
     def due_count(self, now: int) -> int:
         return sum(flow.due_count(now) for flow in self._flows.values())
 
@@ -276,47 +274,8 @@ class Sfq:
         return flow is not None and flow.holds(key_of(arrival), arrival.place, arrival.job)
 
     def ahead(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None = None) -> int:
-        guess = self._guess(arrival, now, fits) if self._count > FORESEEN else 0
-        if guess > 2 * FORESEEN:
-            return guess
-        positions = self._positions(now, fits)
-        return positions.get(arrival.job, max(guess, len(positions)))
-
-    def _guess(self, arrival: Arrival, now: int, fits: Callable[[Shape], bool] | None) -> int:
-        """Guess how many come before a job that stands deep: by then all flows have come as far as its."""
-        self._pass_time(now)
         own = self._flows.get(self._name(arrival.flow))
-        if own is None:
-            return 0
-        before = own.ahead(key_of(arrival), arrival.place, arrival.job, now, fits)
-        rounds = before / own.weight
-        level = own.used + rounds * self._expected(own, arrival.shape)
-        total = 0.0
-        for flow, times in self._some(now):
-            shape = next(filter(fits, flow.ready), None)
-            if flow is not own and shape is not None:
-                turns = rounds
-                if self.by_seconds:
-                    turns = max(level - flow.used, 0.0) / max(self._expected(flow, shape), NOTHING)
-                total += min(turns * flow.weight, flow.count_due(now, fits)) * times
-        return before + int(total)
-
-    def _some(self, now: int) -> list[tuple[Flow, float]]:
-        """Return some of very many flows, the longest among them; kept for a second."""
-        if self._sampled is None or not 0 <= now - self._sampled[0] <= TOLD_MICROS:
-            self._sampled = now, spread(self._flows.values(), lambda flow: flow.count, SAMPLED)
-        return self._sampled[1]
-
-    def _positions(self, now: int, fits: Callable[[Shape], bool] | None) -> dict[int, int]:
-        """Number the jobs that come first; kept until something changes, for a second: many ask at once."""
-        self._pass_time(now)
-        version, at, told = self._told
-        if version != self._version or len(told) > MOST_TOLD or now > at + TOLD_MICROS:
-            told = {}
-            self._told = (self._version, now, told)
-        if fits not in told:
-            told[fits] = {job: number for number, job in enumerate(self._foreseen(now, FORESEEN, fits))}
-        return told[fits]
+        return self._foresight.ahead(self._ring(), own, key_of(arrival), arrival, now, fits)
 
     def ahead_in_flow(self, arrival: Arrival, now: int) -> int:
         """Count the due jobs of a job's own flow that come before it, as `ahead` does."""
@@ -324,46 +283,15 @@ class Sfq:
         return flow.ahead(key_of(arrival), arrival.place, arrival.job, now) if flow is not None else 0
 
     def order(self, now: int, most: int, fits: Callable[[Shape], bool] | None = None) -> Iterator[int]:
-        return self._foreseen(now, most, fits)
+        return foreseen(self._ring(), now, most, fits)
 
-    def _foreseen(self, now: int, most: int, fits: Callable[[Shape], bool] | None) -> Iterator[int]:
-        """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
-        self._pass_time(now)
-        turns = served = self._turns
-        flows: Collection[Flow] = [
-            flow for flow in self._flows.values() if flow.is_in and (not fits or any(map(fits, flow.ready)))
-        ]
-        if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
-            flows = nsmallest(2 * most, flows, key=lambda flow: (self._standing(flow), flow.number))
-        ghosts = [(copy(flow), flow.order(now, fits)) for flow in flows]
-        ring = [(*self._standing(ghost), ghost.number, number) for number, (ghost, _) in enumerate(ghosts)]
-        heapify(ring)
-        while ring and most:
-            number = heappop(ring)[-1]
-            ghost, jobs = ghosts[number]
-            if not self.by_seconds and ghost.credit <= NOTHING:
-                turns += 1
-                ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
-            elif (found := next(jobs, None)) is not None:
-                *_, job, shape = found
-                yield job
-                most -= 1
-                turns += 1
-                served += 1
-                ghost.served = served
-                if self.by_seconds:
-                    ghost.used += self._expected(ghost, shape) / ghost.weight
-                else:
-                    ghost.credit -= 1.0 / self._jobs(1, 1)
-                    if ghost.credit <= NOTHING:
-                        ghost.turn, ghost.credit = turns, ghost.credit + self._due_credit(ghost)
-            else:
-                continue
-            heappush(ring, (*self._standing(ghost), ghost.number, number))
-
-    def _expected(self, flow: Flow, shape: Shape) -> float:
-        """Return the seconds that a job of a flow is likely to take: as its others did, else as estimated."""
-        return max(flow.cost, 0.0) / flow.begun if flow.begun else self.seconds_of(shape)
+    def _ring(self) -> FlowRing:
+        """Return all of this that readers see."""
+        next_due = self._waits[0][0] if self._waits else None
+        return FlowRing(
+            self._flows, self.by_seconds, self._clock, self._turns, 1.0 / self._jobs(1, 1), self.seconds_of,
+            self._count, next_due, self._version,
+        )  # fmt: skip
 
     def oldest(self) -> int | None:
         places = (flow.oldest() for flow in self._flows.values())
@@ -547,7 +475,8 @@ class Sfq:
         self._active.clear()
         self._waits.clear()
         self._fronts.forget()
-        self._longest = self._sampled = None
+        self._longest = None
+        self._foresight.forget()
         return flows
 
     # --- flows as people see them: core/flows.py ---------------------------------------------------------
