@@ -113,8 +113,6 @@ class Tree:
     def prune(self, queue: Queue) -> None:
         """Take an empty queue without children out of the tree."""
         if queue.parent is not None:
-            for ring in queue.parent.rings.values():
-                ring.drop(queue)
             self._withdraw(queue)
             queue.busy = False
             queue.parent.active.pop(queue, None)
@@ -526,9 +524,13 @@ class Tree:
         above.contest_of(member).join(member, mono, ahead, least)
         member.version += 1
 
-    def _withdraw(self, member: Member) -> None:
-        if member.contest is not None:
-            member.contest.leave(member, self.mono)
+    def _withdraw(self, queue: Queue) -> None:
+        """Take a queue out of its parent's contest and rings; if it still competes it comes back anew."""
+        if queue.parent is not None:
+            for ring in queue.parent.rings.values():
+                ring.drop(queue)
+        if queue.contest is not None:
+            queue.contest.leave(queue, self.mono)
 
     def _turn_busy(self, above: Queue, member: Member) -> None:
         member.busy = not member.busy
