@@ -52,7 +52,10 @@ class Lottery:
         del self._jobs[offer.job]
         return Served([offer.job], [offer.place], False)
 
-    def charge(self, flow: str | None, seconds: float) -> None:
+    def hold(self, flow: str | None, units: int) -> None:
+        """Chance asks for nothing."""
+
+    def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Chance asks for nothing."""
 
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:

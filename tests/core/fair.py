@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.core.disciplines import make_discipline
-from fairway.core.model import Arrival, QueueSettings, Shape
+from fairway.core.model import SLOT, Arrival, QueueSettings, Shape
 
 SHAPE = Shape("command")
+
+
+def run(discipline: Any, flow: str | None, seconds: float) -> None:
+    """Let a job of a flow that was just taken hold a slot for so long."""
+    discipline.hold(flow, SLOT)
+    discipline.pace.mono += seconds
+    discipline.release(flow, SLOT, seconds)
 
 
 class FairQueue:
@@ -40,10 +47,10 @@ class FairQueue:
         return self.flow[offer.job]
 
     def serve(self, begins: int, seconds: float | None = None) -> list[str]:
-        """Begin so many jobs, or all there are, charge each those seconds; return their flows."""
+        """Run so many jobs, or all there are, one after the other for those seconds; return their flows."""
         served: list[str] = []
         while len(served) < begins and (flow := self.begin()) is not None:
             if seconds is not None:
-                self.discipline.charge(flow, seconds)
+                run(self.discipline, flow, seconds)
             served.append(flow)
         return served

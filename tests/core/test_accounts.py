@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.core import events as happened
+from fairway.core.account import Account
 from fairway.core.model import Result, TaskInfo, Timers
 from fairway.core.scheduler import Core
 from tests.drawing import drawn
@@ -46,7 +46,6 @@ class Accounts:
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self.stage = Stage(core=Core(Timers(beat=1e9, lease=1e9)))
-        self.charged = Counter[str | None]()
         self.jobs: list[int] = []
         stage, world = self.stage, self.stage.core.world
         stage.join("w", 20, tasks=(TaskInfo("short"),))
@@ -58,14 +57,6 @@ class Accounts:
             for number, flow in enumerate(flows, start=100 * (len(self.jobs) + 1)):
                 stage.submit(number, queue=queue, flow=flow, shape=SHORT if short else COMMAND)
             self.jobs += stage.begun()
-        own = world.tree.grow("seconds").own
-        charge = own.charge
-
-        def noted(flow: str | None, seconds: float) -> None:
-            self.charged[flow] += seconds  # type: ignore[assignment]
-            charge(flow, seconds)
-
-        own.charge = noted  # type: ignore[method-assign]
 
     def end(self, reports: Sequence[Sequence[int]]) -> dict[str, float]:
         """Let the jobs end in these reports, all at one moment; return what was counted of them."""
@@ -75,7 +66,8 @@ class Accounts:
             results = [Result(job, stage.live[job].attempt, "ok", b"1", job % 7 / 10) for job in jobs]
             stage.absorb(happened.Reported("w", results, 0.5))
         stage.step()
-        found: dict[str, float] = {f"charged {flow}": seconds for flow, seconds in self.charged.items()}
+        accounts: dict[str | None, Account] = world.tree.grow("seconds").own._accounts  # type: ignore[attr-defined]
+        found: dict[str, float] = {f"flow {flow}": one.slot_seconds for flow, one in accounts.items()}
         found["turn"] = world.tree.turn_seconds or 0.0
         for path in QUEUES:
             queue = world.tree.grow(path)

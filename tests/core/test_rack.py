@@ -17,6 +17,8 @@ from fairway.core.model import Arrival, QueueSettings, Shape
 from fairway.core.tree import Tree
 from tests.drawing import drawn
 
+from .fair import run
+
 SHAPES = [Shape("command", tags=(f"t{number}",)) for number in range(12)]
 ASKERS: list[Callable[[Shape], bool]] = [
     lambda shape: True,
@@ -191,7 +193,7 @@ def test_a_newcomer_is_level_with_those_that_want_the_same_workers() -> None:
             offer = sfq.offer(shape.is_like, 9)
             assert offer is not None
             sfq.take(offer, 1, 9)
-            sfq.charge(offer.flow, seconds)
+            run(sfq, offer.flow, seconds)
     sfq.put(Arrival(5000, "q", "h", 0, cpu, 5))
     offer = sfq.offer(cpu.is_like, 9)
     assert offer is not None and offer.flow == "h"

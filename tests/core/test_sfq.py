@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from fairway.core.disciplines.sfq import Sfq
 from fairway.core.events import Reported, Submitted
-from fairway.core.model import Arrival, QueueSettings, Result, Shape
+from fairway.core.model import SLOT, Arrival, QueueSettings, Result, Shape
 from tests.drawing import drawn
 
+from .fair import run
 from .stage import COMMAND, Stage
 
 CPU, GPU = Shape("cpu"), Shape("gpu")
@@ -215,7 +216,7 @@ def test_inside_a_flow_first_come_first_served_and_nothing_idles(
             assert offer.job == own[0], "not the first of its flow and shape"
             assert line.sfq.take(offer, 1, line.now).jobs == [own.pop(0)]
             if charge == "seconds":
-                line.sfq.charge(offer.flow, 1.0)
+                run(line.sfq, offer.flow, 1.0)
     assert len(line.sfq) == sum(map(len, waiting.values()))
 
 
@@ -245,25 +246,23 @@ def test_who_was_idle_has_saved_nothing() -> None:
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 2.0, 5.0)])
 @pytest.mark.parametrize("slots", [1, 4])
 def test_seconds_are_shared_whatever_the_jobs_take(weights: tuple[float, ...], slots: int) -> None:
-    """Flow 0's jobs take ten times as long as the others'; the first estimate of everything is 1 s."""
+    """Flow 0's jobs take ten times as long as the others'."""
     names = [f"f{number}" for number in range(len(weights))]
     line = Line(charge="seconds", flow_weights=dict(zip(names, weights, strict=True)))
-    dice, had, estimates = random.Random(7), Counter[str](), dict.fromkeys(names, 1.0)
+    dice, had = random.Random(7), Counter[str]()
     for name in names:
         line.put(name, 2500)
-    running: list[tuple[float, int, str, float, float]] = []
-    now = 0.0
+    running: list[tuple[float, int, str, float]] = []
     for number in range(2000):
         if len(running) == slots:
             running.sort()
-            now, _, name, took, charged = running.pop(0)
-            line.sfq.charge(name, took - charged)
-            estimates[name] += 0.05 * (took - estimates[name])
+            line.sfq.pace.mono, _, name, took = running.pop(0)
+            line.sfq.release(name, SLOT, took)
         [name_of] = line.serve(1)
         name = str(name_of)
         took = dice.uniform(0.5, 1.5) * (10 if name == "f0" else 1)
-        line.sfq.charge(name, estimates[name])
-        running.append((now + took, number, name, took, estimates[name]))
+        line.sfq.hold(name, SLOT)
+        running.append((line.sfq.pace.mono + took, number, name, took))
         had[name] += took  # type: ignore[assignment]
     shares = [had[name] / sum(had.values()) for name in names]
     assert shares == pytest.approx([weight / sum(weights) for weight in weights], rel=0.05)
@@ -378,7 +377,7 @@ def seconds_served(line: Line, begins: int) -> Counter[str | None]:
     counts = Counter[str | None]()
     for _ in range(begins):
         [flow] = line.serve(1, fits=lambda shape: shape is CPU)
-        line.sfq.charge(flow, 1.0)
+        run(line.sfq, flow, 1.0)
         counts[flow] += 1
     return counts
 
@@ -407,14 +406,14 @@ def test_flows_that_went_away_are_not_remembered_for_ever() -> None:
     for number in range(25_000):
         line.put(f"user{number}")
         seconds_served(line, 1)
-    assert len(line.sfq._away) <= 10_001
+    assert len(line.sfq._accounts) <= 10_001
 
 
-def test_what_is_given_back_for_another_discipline_is_no_credit() -> None:
+def test_what_ends_that_began_under_another_discipline_is_no_credit() -> None:
     line = Line(charge="seconds")
     line.put("a", 100)
     line.put("b", 100)
-    line.sfq.charge("a", -3600.0)
+    line.sfq.release("a", SLOT, 3600.0)
     assert seconds_served(line, 100)["b"] == pytest.approx(50, abs=2)
 
 
@@ -427,8 +426,7 @@ def test_jobs_that_end_together_are_charged_each_to_its_own_flow() -> None:
         stage.absorb(Submitted([Arrival(job, "q", flow, 0, COMMAND, stage.now.wall)]))
         assert stage.begun() == [job]
         stage.micros += int(pause * 1e6)
-    for job in range(10, 30):
-        flow = "long" if job % 2 else "short"
-        stage.absorb(Submitted([Arrival(job, "q", flow, 0, COMMAND, stage.now.wall)]))
     stage.absorb(Reported("w", [Result(1, 1, "ok", b"1", 10.0), Result(2, 1, "ok", b"1", 1.0)], 0.5))
-    assert [stage.live[job].flow for job in stage.begun()] == ["short", "short"]
+    own = stage.core.world.tree.grow("q").own
+    assert isinstance(own, Sfq)
+    assert {flow: round(one.slot_seconds) for flow, one in own._accounts.items()} == {"long": 10, "short": 1}

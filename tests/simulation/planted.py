@@ -96,8 +96,8 @@ def double_release() -> Any:
     """An attempt that ends gives its place back twice."""
     real = Tree.release
 
-    def release(self: Tree, queue: Queue, count: int, size: int, seconds: float) -> None:
-        real(self, queue, 2 * count, size, seconds)
+    def release(self: Tree, queue: Queue, count: int, size: int, *more: Any) -> None:
+        real(self, queue, 2 * count, size, *more)
 
     return patched((Tree, "release", release))
 
@@ -106,8 +106,8 @@ def release_forgets_ancestors() -> Any:
     """An attempt that ends gives its place back in its own queue only."""
     real = Tree.release
 
-    def release(self: Tree, queue: Queue, count: int, size: int, seconds: float) -> None:
-        real(self, queue, count, size, seconds)
+    def release(self: Tree, queue: Queue, count: int, size: int, *more: Any) -> None:
+        real(self, queue, count, size, *more)
         for above in queue.path_up():
             if above is not queue:
                 above.in_use += count

@@ -23,10 +23,10 @@ def read_queue(queue: QueueLook, job: Arrival, shape: Shape) -> None:
     queue.own.offer(shape.is_like, 0)  # E: attr-defined
     queue.own.shapes(0)  # E: attr-defined
     queue.own.next_due(0)  # E: attr-defined
-    queue.own.charge(None, 1.0)  # E: attr-defined
+    queue.own.hold(None, 1)  # E: attr-defined
     queue.held += 1  # E: misc
 
 
 def read_flow(flow: FlowLook) -> None:
     flow.pass_time(0)  # E: attr-defined
-    flow.used = 0.0  # E: misc
+    flow.served = 0  # E: misc

@@ -26,7 +26,18 @@ FADING = 0.9  # of the longest attempt, with each that ends
 class Account:
     """What one of those that share slots holds and has had."""
 
-    __slots__ = ("assured", "at", "contest", "held", "loan", "longest", "slot_seconds", "used", "weight")
+    __slots__ = (
+        "assured",
+        "at",
+        "contest",
+        "era",
+        "held",
+        "loan",
+        "longest",
+        "slot_seconds",
+        "used",
+        "weight",
+    )
 
     def __init__(self) -> None:
         self.assured = 0  # units of slots, like `held`
@@ -38,6 +49,7 @@ class Account:
         self.slot_seconds = 0.0  # the integral of `held`, until `at`, for people to see
         self.at = 0.0
         self.contest: Contest | None = None  # it competes in
+        self.era = 0  # of the contest that it left last
 
     @property
     def over(self) -> int:

@@ -27,7 +27,7 @@ MOST_BEHIND = 10.0
 class Contest:
     """Those that compete now, in sums. Owned by a queue or a discipline."""
 
-    __slots__ = ("_at", "_count", "_level", "_rate", "_since", "_start", "_total", "_weight")
+    __slots__ = ("_at", "_count", "_era", "_level", "_rate", "_since", "_start", "_total", "_weight")
 
     def __init__(self) -> None:
         self._count = 0
@@ -35,6 +35,7 @@ class Contest:
         self._total = 0.0  # S of all, until `_at`, with what they have borrowed
         self._rate = 0  # units of slots that they hold above their assured ones
         self._at = 0.0
+        self._era = 0  # rises when somebody competes after nobody did
         self._since = 0.0  # when somebody began to compete after nobody did
         self._start = 0.0  # and the level then
         self._level = 0.0  # when somebody competed last
@@ -52,11 +53,12 @@ class Contest:
         own = account.used / weight
         if not self._count:
             level = max(own, level)
-            self._since, self._start = mono, level
+            self._era, self._since, self._start = self._era + 1, mono, level
             account.used = level * weight
         else:
-            since = self._start + account.over * ((mono - self._since) / SLOT) / weight
-            account.used = min(max(own, level), max(level, since)) * weight
+            if account.era != self._era:  # what it has held since then counts, as far as it still holds it
+                own = min(own, self._start + account.over * ((mono - self._since) / SLOT) / weight)
+            account.used = max(own, level) * weight
             if least is not None and own <= level:
                 account.loan = max(account.used - least * weight, 0.0)
                 account.used -= account.loan
@@ -79,7 +81,7 @@ class Contest:
         self._level = self.level(mono)
         account.used += account.loan
         account.loan = 0.0
-        account.contest = None
+        account.contest, account.era = None, self._era
         self._count -= 1
         if self._count:
             self._weight -= account.weight

@@ -23,6 +23,7 @@ is given the groups one by one, and at last the jobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fairway.core.model import Arrival, QueueSettings, Shape
@@ -52,6 +53,23 @@ class Served(NamedTuple):
     flows: list[str | None] | None = None
 
 
+class Pace(Protocol):
+    """The time, and how long a slot that is held is held altogether, both in seconds. The tree is one."""
+
+    @property
+    def mono(self) -> float: ...
+    @property
+    def ahead(self) -> float: ...
+
+
+@dataclass
+class Still:
+    """A pace by hand."""
+
+    mono: float = 0.0
+    ahead: float = 1.0
+
+
 class Look(Protocol):
     """The waiting jobs of one queue as people and forecasts see them: to ask changes nothing, ever.
 
@@ -66,7 +84,7 @@ class Look(Protocol):
 
     @property
     def by_seconds(self) -> bool:
-        """Whether it wants to be told of the seconds that its flows use."""
+        """Whether it shares slot-seconds, and so wants to be told what its flows hold."""
 
     def __len__(self) -> int:
         """Return how many jobs wait here, due or not."""
@@ -113,18 +131,20 @@ class Discipline(Look, Protocol):
         """
 
     def take(self, offer: Offer, most: int, now: int) -> Served:
-        """Serve the offered job: it leaves, and is charged to its flow where that counts.
+        """Serve the offered job: it leaves. What its attempt holds is told right after (`hold`).
 
         Jobs that would be offered after it, one by one, may be served with it, up to *most* in all: that is
         what one slot takes at a time, and more than 1 only where jobs are so short that many make 10 ms.
         """
 
-    def charge(self, flow: str | None, seconds: float) -> None:
-        """Charge a flow for slot-seconds; only called where `by_seconds` says so.
+    def hold(self, flow: str | None, units: int) -> None:
+        """Attempts of a flow hold so many units of slots more; only called where `by_seconds` says so.
 
-        At the begin it is the estimate, at the end the rest (which may be negative), and every second in
-        between what an attempt has run over its estimate.
+        Before the first call `pace` was set: the monotonic time, which goes on by itself.
         """
+
+    def release(self, flow: str | None, units: int, seconds: float) -> None:
+        """Attempts of a flow ended that held so many units of slots for *seconds*; called as `hold` is."""
 
     def surplus(self, arrival: Arrival) -> Arrival | None:
         """Name the job to give up because *arrival*, which has just come, is one too many; else None."""

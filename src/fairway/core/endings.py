@@ -120,12 +120,9 @@ def _succeed(
     for job in jobs:
         del on_worker[job]
     first.worker.free += size
-    world.tree.release(first.queue, len(row), size, now.mono - first.begun_at)
+    world.tree.release(first.queue, len(row), size, now.mono - first.begun_at, first.flow)
     world.count_ended(row, seconds, size, now.mono)
     ran.add(first, len(row), seconds, size)
-    if first.queue.own.by_seconds:
-        for live in row:  # those of a bundle hold their slot one after the other
-            world.settle_charge(live, seconds / len(row) if live.bundle else now.mono - live.begun_at)
     _end(world, first, jobs, State.SUCCEEDED, value, first.ledger, now)
     world.remember(jobs, first.attempt, first.incarnation)
 

@@ -104,8 +104,8 @@ def _take_along(world: World, targets: dict[Queue, Queue]) -> None:
     for live in world.live.values():
         target = targets.get(live.queue)
         if target is not None:
-            world.tree.hold(live.queue, -1, -live.size)
-            world.tree.hold(target, 1, live.size)
+            world.tree.hold(live.queue, -1, -live.size, live.flow)
+            world.tree.hold(target, 1, live.size, live.flow)
             live.queue = target
             jobs[target.path].append(live.job)
     world.plan.batch.moves += [Move(some, path) for path, some in jobs.items()]

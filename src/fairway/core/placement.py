@@ -163,7 +163,7 @@ def _share_slot(world: World, worker: Worker, lots: list[tuple[Lot, int]], left:
             world.plan.bundles.update(dict.fromkeys(lot.served.jobs, bundle))
     first = world.live[lots[0][0].served.jobs[0]]
     first.size += left
-    world.tree.hold(first.queue, 0, left)
+    world.tree.hold(first.queue, 0, left, first.flow)
     worker.free -= SLOT
 
 
@@ -188,8 +188,6 @@ def _begin(world: World, worker: Worker, lot: Lot, size: int, bundle: int, now: 
     if world.tree.kills(queue):
         for live in begun.values():
             live.kill = True
-    if queue.own.by_seconds:
-        world.charge(list(begun.values()))
     world.live.update(begun)
     worker.live.update(begun)
     spec = worker.spec

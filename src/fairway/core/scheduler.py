@@ -40,7 +40,6 @@ class Core:
         fleet.expire(world, now)
         expire(world, now)
         world.tree.pass_time(now.wall)
-        world.charge_overruns(now.mono)
         if world.awaited:
             blocked.settle(world, now)
         if world.singled or world.tree.newly_named:
@@ -122,7 +121,7 @@ def _found(world: World, event: happened.Found, now: Moment) -> None:
     notices.watch(world, arrival)
     world.live[live.job] = worker.live[live.job] = live
     worker.free -= live.size
-    world.tree.hold(queue, 1, live.size)
+    world.tree.hold(queue, 1, live.size, live.flow)
 
 
 def _reported(world: World, event: happened.Reported, now: Moment) -> None:

@@ -63,7 +63,6 @@ class Tree:
         self._turns_learnt = 0.0
         self.bounded = False  # some queue takes no more than so many jobs
         self.keyed = False  # in some queue jobs without a unique key have their payload as one
-        self.counts_seconds = False  # some queue's discipline wants to know how long jobs take
         self.seconds_of: Callable[[str, Shape], float] = lambda path, shape: 1.0  # what jobs should take
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
@@ -274,6 +273,8 @@ class Tree:
         if offer.shape.names:
             self._name(offer.shape, -count)
         self.turns += 1
+        if queue.own.by_seconds:
+            queue.own.hold(offer.flow, count * size)
         self._charge(queue.line, count * size)
         above: Queue | None = queue
         while above is not None:
@@ -291,14 +292,21 @@ class Tree:
         return served
 
     # --- slots -----------------------------------------------------------------------------------
-    def hold(self, queue: Queue, count: int, size: int) -> None:
+    def hold(self, queue: Queue, count: int, size: int, flow: str | None = None) -> None:
         """Count attempts that run in a queue from now on (or no more, below 0), and the units they hold."""
+        if queue.own.by_seconds:
+            if size > 0:
+                queue.own.hold(flow, size)
+            else:
+                queue.own.release(flow, -size, 0.0)
         for member in (queue.line, *queue.path_up()):
             member.hold(size, self.mono)
         self._recount(queue, count)
 
-    def release(self, queue: Queue, count: int, size: int, seconds: float) -> None:
+    def release(self, queue: Queue, count: int, size: int, seconds: float, flow: str | None = None) -> None:
         """Attempts ended that held *size* units for *seconds*: their places under every limit are free."""
+        if queue.own.by_seconds:
+            queue.own.release(flow, size, seconds)
         for member in (queue.line, *queue.path_up()):
             member.end(size, seconds, self.mono, self.ahead)
         self._recount(queue, -count)
@@ -575,9 +583,9 @@ class Tree:
         self._rest(queue, now)
 
     def _estimate(self, queue: Queue) -> None:
-        """Let a discipline that counts seconds know how long jobs are expected to take."""
+        """Let a discipline that shares seconds know the time, and how long jobs are expected to take."""
         if queue.own.by_seconds:
-            self.counts_seconds = True
+            queue.own.pace = self  # type: ignore[attr-defined]
             queue.own.seconds_of = lambda shape: self.seconds_of(queue.path, shape)  # type: ignore[attr-defined]
 
     def _rule(self, queue: Queue) -> None:

@@ -60,7 +60,6 @@ class Live:
     found: bool = False  # begun by an earlier leader, in what size is not known
     flow: str | None = None
     extras: Extras | None = None  # of a job with a deadline, of one that was found running or is recalled
-    charged: float = 0.0  # seconds that its flow was charged for it, where flows are charged for seconds
 
     def __init__(
         self,
@@ -182,7 +181,6 @@ class World:
     singled: set[str] = field(default_factory=set)  # names of workers that are kinds of their own
     singled_at: float = 0.0  # when it was last looked which of them need not be
     planned_at: float | None = None
-    charged_at: float = 0.0
     judged_at: float = 0.0  # leases are looked through a few times a beat, not at every plan
     recent: dict[int, tuple[int, str]] = field(default_factory=dict)  # ended attempts, newest half
     recent_before: dict[int, tuple[int, str]] = field(default_factory=dict)  # and the half before it
@@ -229,31 +227,9 @@ class World:
                 self.tree.dismiss(view)
         worker.known = False
 
-    def charge(self, begun: Sequence[Live]) -> None:
-        """Charge the flow of attempts that begin with what they are expected to take."""
-        first = begun[0]
-        estimate = self.seconds_of(first.queue.path, first.shape)
-        for live in begun:
-            live.charged = estimate
-        first.queue.own.charge(first.flow, estimate * len(begun))
-
     def seconds_of(self, path: str, shape: Shape) -> float:
         """Return what a job of a queue is expected to take, for its flow."""
         return self.estimates.find(shape.task) or self.queue_estimates.find(path) or 1.0
-
-    def charge_overruns(self, mono: float) -> None:
-        """Every second, charge flows for attempts that run longer than was expected."""
-        if not self.tree.counts_seconds or mono < self.charged_at + 1.0:
-            return
-        self.charged_at = mono
-        for live in self.live.values():
-            if live.queue.own.by_seconds and mono - live.begun_at > live.charged:
-                self.settle_charge(live, mono - live.begun_at)
-
-    def settle_charge(self, live: Live, seconds: float) -> None:
-        """Charge an attempt's flow with what it really took (so far)."""
-        live.queue.own.charge(live.flow, seconds - live.charged)
-        live.charged = seconds
 
     def count_ended(
         self, ended: Sequence[Live], seconds: float, size: int, mono: float, failed: bool = False
@@ -292,8 +268,6 @@ class World:
         del self.live[live.job]
         del live.worker.live[live.job]
         live.worker.free += live.size
-        if live.queue.own.by_seconds:
-            self.settle_charge(live, self.tree.mono - live.begun_at)
         if dead:
             self.tree.write_off(live.queue, live.size, dead)
-        self.tree.release(live.queue, 1, live.size, self.tree.mono - live.begun_at)
+        self.tree.release(live.queue, 1, live.size, self.tree.mono - live.begun_at, live.flow)

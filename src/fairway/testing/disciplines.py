@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fairway.core.discipline import Discipline, Look
-from fairway.core.model import Alike, Arrival, QueueSettings, Shape
+from fairway.core.model import SLOT, Alike, Arrival, QueueSettings, Shape
 
 SHAPES = (Shape("cpu"), Shape("gpu"))
 BEFORE, NOW = -1, 2_000
@@ -79,8 +79,8 @@ class DisciplineSuite:
                     if offer is not None and same is not None:
                         assert alone.take(offer, 1, now) == looked_at.take(same, 1, now)
                         if alone.by_seconds:
-                            alone.charge(offer.flow, 3.0)
-                            looked_at.charge(offer.flow, 3.0)
+                            alone.hold(offer.flow, SLOT)
+                            looked_at.hold(offer.flow, SLOT)
                     look(looked_at, jobs, now + 300)
             assert serve(alone) == serve(looked_at)
 

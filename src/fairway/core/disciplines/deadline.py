@@ -83,7 +83,10 @@ class Deadline:
         more = offer.shape in self._due.ready
         return Served(jobs, [one.place for one in taken], more, [one.flow for one in taken])
 
-    def charge(self, flow: str | None, seconds: float) -> None:
+    def hold(self, flow: str | None, units: int) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
+    def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
 
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:

@@ -37,13 +37,9 @@ class FlowLook(Protocol):
     @property
     def credit(self) -> float: ...
     @property
-    def used(self) -> float: ...
-    @property
     def served(self) -> int: ...
     @property
-    def begun(self) -> int: ...
-    @property
-    def cost(self) -> float: ...
+    def account(self) -> AccountLook: ...
 
     def order(self, now: int, fits: Fits | None = None) -> Iterator[Served]: ...
 
@@ -52,12 +48,26 @@ class FlowLook(Protocol):
     def count_due(self, now: int, fits: Fits | None) -> int: ...
 
 
+class AccountLook(Protocol):
+    """The account of a flow that is only read."""
+
+    @property
+    def over(self) -> int: ...
+    @property
+    def loan(self) -> float: ...
+
+    def standing(self, mono: float, ahead: float) -> float: ...
+
+    def mean_seconds(self) -> float | None: ...
+
+
 class FlowRing(NamedTuple):
     """A fair queue as its readers see it."""
 
     flows: Mapping[Hashable, FlowLook]
     by_seconds: bool
-    clock: float  # where a flow begins that comes to an empty ring, by seconds
+    mono: float  # and `ahead`: what standings are reckoned with, by seconds
+    ahead: float
     turns: int  # how many have been given
     credit: float  # that a job takes, by jobs
     seconds_of: Callable[[Shape], float]
@@ -65,30 +75,40 @@ class FlowRing(NamedTuple):
     next_due: int | None  # when a flow is to be looked at because something becomes due
     version: int  # rises with every change
 
-    def standing(self, flow: FlowLook | Ghost) -> tuple[float, int]:
+    def level(self, flow: FlowLook) -> float:
+        """Return where a flow stands, by seconds."""
+        return flow.account.standing(self.mono, self.ahead)
+
+    def standing(self, flow: FlowLook) -> tuple[float, int]:
         """Return what decides whose turn it is; the least is next."""
-        return (flow.used, flow.served) if self.by_seconds else (flow.turn, 0)
+        return (self.level(flow), flow.served) if self.by_seconds else (flow.turn, 0)
 
     def expected(self, flow: FlowLook, shape: Shape) -> float:
         """Return the seconds that a job of a flow is likely to take: as its others did, else as estimated."""
-        return max(flow.cost, 0.0) / flow.begun if flow.begun else self.seconds_of(shape)
+        return flow.account.mean_seconds() or self.seconds_of(shape)
 
 
 class Ghost:
     """A flow as it would stand after some turns."""
 
-    __slots__ = ("credit", "flow", "jobs", "served", "turn", "used")
+    __slots__ = ("by_seconds", "credit", "flow", "jobs", "level", "loan", "served", "turn")
 
-    def __init__(self, flow: FlowLook, jobs: Iterator[Served]) -> None:
-        self.flow, self.jobs = flow, jobs
-        self.turn, self.credit, self.used, self.served = flow.turn, flow.credit, flow.used, flow.served
+    def __init__(self, ring: FlowRing, flow: FlowLook, jobs: Iterator[Served]) -> None:
+        self.by_seconds, self.flow, self.jobs = ring.by_seconds, flow, jobs
+        self.turn, self.credit, self.served = flow.turn, flow.credit, flow.served
+        self.level = ring.level(flow) if ring.by_seconds else 0.0
+        self.loan = flow.account.loan  # to be paid with its first turn
+
+    def standing(self) -> tuple[float, int]:
+        """Return what decides whose turn it is; the least is next."""
+        return (self.level, self.served) if self.by_seconds else (self.turn, 0)
 
 
 def foreseen(ring: FlowRing, now: int, most: int, fits: Fits | None) -> Iterator[int]:
     """Yield the jobs as turns would be given, one by one, if workers fitted all of them."""
     ghosts = _ghosts(ring, now, most, fits)
     turns = served = max([ring.turns, *(ghost.turn for ghost in ghosts)])
-    heap = [(*ring.standing(ghost), ghost.flow.number, number) for number, ghost in enumerate(ghosts)]
+    heap = [(*ghost.standing(), ghost.flow.number, number) for number, ghost in enumerate(ghosts)]
     heapify(heap)
     while heap and most:
         number = heappop(heap)[-1]
@@ -105,14 +125,15 @@ def foreseen(ring: FlowRing, now: int, most: int, fits: Fits | None) -> Iterator
             served += 1
             ghost.served = served
             if ring.by_seconds:
-                ghost.used += ring.expected(flow, shape) / flow.weight
+                ghost.level += (ghost.loan + ring.expected(flow, shape)) / flow.weight
+                ghost.loan = 0.0
             else:
                 ghost.credit -= ring.credit
                 if ghost.credit <= NOTHING:
                     ghost.turn, ghost.credit = turns, ghost.credit + flow.weight
         else:
             continue
-        heappush(heap, (*ring.standing(ghost), flow.number, number))
+        heappush(heap, (*ghost.standing(), flow.number, number))
 
 
 def _ghosts(ring: FlowRing, now: int, most: int, fits: Fits | None) -> list[Ghost]:
@@ -120,14 +141,14 @@ def _ghosts(ring: FlowRing, now: int, most: int, fits: Fits | None) -> list[Ghos
     due = [flow for flow in ring.flows.values() if due_shape(flow, now, fits) is not None]
     flows: Collection[FlowLook] = [flow for flow in due if flow.is_in]
     coming = [flow for flow in due if not flow.is_in]
-    least = min((flow.used for flow in flows), default=ring.clock) if coming else 0.0
+    least = min((ring.level(flow) for flow in flows), default=0.0) if coming and ring.by_seconds else 0.0
     if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
         flows = nsmallest(2 * most, flows, key=lambda flow: (ring.standing(flow), flow.number))
-    ghosts = [Ghost(flow, flow.order(now, fits)) for flow in flows]
+    ghosts = [Ghost(ring, flow, flow.order(now, fits)) for flow in flows]
     coming.sort(key=lambda flow: (next_place(flow), flow.number))
     for turn, flow in enumerate(coming[: 2 * most], start=ring.turns + 1):
-        ghost = Ghost(flow, flow.order(now, fits))
-        ghost.turn, ghost.credit, ghost.used = turn, flow.weight, max(flow.used, least)
+        ghost = Ghost(ring, flow, flow.order(now, fits))
+        ghost.turn, ghost.credit, ghost.level = turn, flow.weight, max(ghost.level, least)
         ghosts.append(ghost)
     return ghosts
 
@@ -166,14 +187,14 @@ class Foresight:
         """Guess how many come before a job that stands deep: by then all flows have come as far as its."""
         before = own.ahead(key, job.place, job.job, now, fits)
         rounds = before / own.weight
-        level = own.used + rounds * ring.expected(own, job.shape)
+        level = ring.level(own) + rounds * ring.expected(own, job.shape) if ring.by_seconds else 0.0
         total = 0.0
         for flow, times in self._some(ring, now):
             shape = due_shape(flow, now, fits) if flow is not own else None
             if shape is not None:
                 turns = rounds
                 if ring.by_seconds:
-                    turns = max(level - flow.used, 0.0) / max(ring.expected(flow, shape), NOTHING)
+                    turns = max(level - ring.level(flow), 0.0) / max(ring.expected(flow, shape), NOTHING)
                 total += min(turns * flow.weight, flow.count_due(now, fits)) * times
         return before + int(total)
 

@@ -3,14 +3,16 @@
 Kinds of workers ask again and again, each with its own `fits`. For each of them there is a heap of those that
 it may have, by their standing: what it may not have it has looked at once. A change is written into a log,
 which an asker reads on when it asks the next time: to make a change costs the same however many kinds of
-workers there are, and each pays for reading it when it asks. What was noted before a standing changed is
-void. An asker that did not read while the log was begun anew is forgotten: the worker may be gone.
+workers there are, and each pays for reading it when it asks. What was noted before something changed is
+void. Where standings rise by themselves as time passes, what was noted last is a lower bound, and looked at
+again before it is believed. An asker that did not read while the log was begun anew is forgotten: the worker
+may be gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 from fairway.core.model import Shape
@@ -28,15 +30,17 @@ One = TypeVar("One")
 class Fronts(Generic[One]):
     """Those of *everybody* that have a *standing*, each offered to whom it *suits*."""
 
-    __slots__ = ("_askers", "_everybody", "_log", "_standing", "_start", "_suits")
+    __slots__ = ("_askers", "_everybody", "_log", "_rises", "_standing", "_start", "_suits")
 
     def __init__(
         self,
         everybody: Callable[[], Collection[One]],
         standing: Callable[[One], Standing | None],
         suits: Callable[[One, Fits], bool],
+        rises: bool = False,
     ) -> None:
         self._everybody, self._standing, self._suits = everybody, standing, suits
+        self._rises = rises  # standings, as time passes
         self._askers: dict[Fits, _Asker[One]] = {}
         self._log: list[One] = []
         self._start = 0  # how many entries the log had before this one's first
@@ -59,10 +63,14 @@ class Fronts(Generic[One]):
             self._catch_up(asker, fits, some)
         heap = asker.heap
         while heap:
-            noted, _, one = heap[0]
-            if self._standing(one) == noted and self._suits(one, fits):
+            noted, number, one = heap[0]
+            standing = self._standing(one)
+            if standing == noted and self._suits(one, fits):
                 return one
-            heappop(heap)
+            if standing is not None and asker.newest.get(one) == number and standing > noted:
+                heapreplace(heap, (standing, number, one))  # nothing has happened to it: time has passed
+            else:
+                heappop(heap)
         return None
 
     def askers(self) -> Collection[Fits]:
@@ -80,7 +88,7 @@ class Fronts(Generic[One]):
         everybody = self._everybody() if some is None else some
         if (
             seen < start
-            or len(heap) > 4 * len(everybody) + 64
+            or max(len(heap), len(asker.newest)) > 4 * len(everybody) + 64
             or len(log) - (seen - start) > 4 * len(everybody)
         ):
             heap.clear()
@@ -89,12 +97,16 @@ class Fronts(Generic[One]):
                 if standing is not None and self._suits(one, fits):
                     heap.append((standing, number, one))
             heapify(heap)
+            if self._rises:
+                asker.newest = {one: number for _, number, one in heap}
             return
         for number in range(seen - start, len(log)):
             one = log[number]
             standing = self._standing(one)
             if standing is not None and self._suits(one, fits):
                 heappush(heap, (standing, start + number, one))
+                if self._rises:
+                    asker.newest[one] = start + number
 
     def _make_room(self) -> None:
         """Forget those who asked longest ago, if all together have noted too much."""
@@ -113,8 +125,9 @@ class Fronts(Generic[One]):
 class _Asker(Generic[One]):
     """What one kind of worker may have, as far as it has read the log."""
 
-    __slots__ = ("heap", "seen")
+    __slots__ = ("heap", "newest", "seen")
 
     def __init__(self, seen: int) -> None:
         self.seen = seen
+        self.newest: dict[One, int] = {}  # the number of what was noted of each last, where standings rise
         self.heap: list[tuple[Standing, int, One]] = []  # the number tells notes of equal standing apart

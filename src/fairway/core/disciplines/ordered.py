@@ -90,7 +90,10 @@ class Ordered:
             self._left()
         return Served(jobs, places, line is not None and line.first_place() <= now, flows)
 
-    def charge(self, flow: str | None, seconds: float) -> None:
+    def hold(self, flow: str | None, units: int) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
+    def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
 
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:

@@ -4,8 +4,9 @@
 jobs while it has credit, then goes to the end and gets its quantum, by its weight. A flow that has nothing
 left leaves, its credit and its debt forgotten; one that comes joins at the end with one quantum.
 
-`charge: seconds` is virtual time. The flow that has had least, by its weight, is next; ties go to the one
-served longest ago. One that comes back is put level with the least of those that are there.
+`charge: seconds` shares slot-seconds: each flow has an account, and those with due jobs compete, just as the
+members of a queue do (`core/account.py`, `core/contest.py`). The one with the least standing is next; ties go
+to the one served longest ago.
 
 For each kind of worker that asks there is a heap of the flows that have a job for it, by their standing: a
 flow none of whose jobs fit is not looked at, and a turn costs O(log flows). Standings are soft: a new leader
@@ -23,9 +24,10 @@ from itertools import chain, islice
 from math import ceil
 from typing import Any, NamedTuple
 
-from fairway.core.discipline import Offer, Served
+from fairway.core.contest import Contest
+from fairway.core.discipline import Offer, Pace, Served, Still
 from fairway.core.disciplines.bounds import Bounds
-from fairway.core.disciplines.flow import Flow, arrival_of, key_of
+from fairway.core.disciplines.flow import Flow, FlowAccount, arrival_of, key_of
 from fairway.core.disciplines.foreseen import NOTHING, FlowRing, Foresight, foreseen
 from fairway.core.disciplines.fronts import Fits, Fronts, Standing
 from fairway.core.disciplines.rack import FEW, Key, Rack
@@ -33,7 +35,7 @@ from fairway.core.model import Alike, Arrival, QueueSettings, Shape
 
 MICRO = 1_000_000
 LEAST_WEIGHT = 0.01
-MOST_AWAY = 10_000  # flows that are away and whose V is kept
+MOST_AWAY = 10_000  # flows without waiting jobs whose accounts are kept
 
 #: Jobs, their places and their flows.
 Columns = tuple[list[int], list[int], list[str | None]]
@@ -63,13 +65,17 @@ class Sfq:
         self._hash_key = settings.hash_key[:32]
         self._seed = 0  # the period of the perturbation we are in
         self._flows: dict[Hashable, Flow] = {}
-        self._fronts = Fronts(self._flows_here, self._rank, self._suits)
+        self._fronts = Fronts(self._flows_here, self._rank, self._suits, rises=self.by_seconds)
         self._longest: Fronts[Flow] | None = None  # flows by how many jobs wait, once somebody asked for it
         self._asker: Fits = _anything  # who asked last
         self._active: dict[Shape, dict[Flow, None]] = {}  # the flows that have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
-        self._clock = 0.0  # V of the flow that was served last, by seconds; never falls
-        self._away: dict[Hashable, float] = {}  # V of flows that are not here and had more than that
+        self._accounts: dict[Hashable, FlowAccount] = {}  # by seconds: also of flows that have no job waiting
+        self._contest = Contest()
+        self._held: dict[str | None, int] = {}  # units of slots by flow, where flows are hashed together
+        self._ahead = 0.0  # with which standings were noted
+        self.pace: Pace = Still()  # the time, and for how long a slot is held: the tree's, as it goes on
+        self._nobody = FlowAccount(1.0, 0.0)  # of all flows, where seconds do not count
         self.seconds_of: Callable[[Shape], float] = _one_second  # what is estimated, if somebody knows
         self._bounds = Bounds.of(settings)
         self._version = 0  # rises with every change
@@ -130,6 +136,8 @@ class Sfq:
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         self._pass_time(now)
         self._asker = fits
+        if self.by_seconds and self.pace.ahead != self._ahead:
+            self._note_anew()
         flow = self._next(fits)
         found = flow.first(fits, now) if flow is not None else None
         if found is None:
@@ -164,9 +172,8 @@ class Sfq:
         self._came(flow, -len(jobs))
         self._turns += 1
         flow.served = self._turns
-        self._clock = max(self._clock, flow.used)
         if self.by_seconds:
-            flow.begun += len(jobs)
+            flow.account.begun += len(jobs)
         else:
             flow.credit -= len(jobs) / quantum
             if flow.credit <= NOTHING:
@@ -186,17 +193,67 @@ class Sfq:
             return None
         return flow, found[0]
 
-    def charge(self, flow: str | None, seconds: float) -> None:
-        name = self._name(flow)
-        found = self._flows.get(name)
+    # --- what flows hold -----------------------------------------------------------------------------
+    def hold(self, flow: str | None, units: int) -> None:
+        if not units:
+            return
+        if self._divisor:
+            self._held[flow] = self._held.get(flow, 0) + units
+        line = self._name(flow)
+        self._account(line, flow).begin(units, self.pace.mono)
+        self._changed(line)
+
+    def release(self, flow: str | None, units: int, seconds: float) -> None:
+        line = self._name(flow)
+        account = self._accounts.get(line)
+        if account is None:
+            return
+        if self._divisor and flow in self._held:
+            left = self._held[flow] - units
+            if left > 0:
+                self._held[flow] = left
+            else:
+                del self._held[flow]
+        # No more than it holds: what runs may have begun under the discipline before this one.
+        account.end(min(units, account.held), seconds, self.pace.mono, self.pace.ahead)
+        self._changed(line)
+
+    def _changed(self, line: Hashable) -> None:
+        """The account of a flow is not as it was."""
         self._version += 1
-        if found is not None:
-            # Not below 0: the charge that is given back may have been made by the discipline before this one.
-            found.used = max(found.used + seconds / found.weight, 0.0)
-            found.cost += seconds
-            self._fronts.changed(found)
-        else:
-            self._stay_away(name, self._away.get(name, self._clock) + seconds / self._weight(flow))
+        flow = self._flows.get(line)
+        if flow is not None:
+            self._fronts.changed(flow)
+        elif len(self._accounts) > len(self._flows) + MOST_AWAY:
+            self._forget_some()
+
+    def _account(self, line: Hashable, name: str | None) -> FlowAccount:
+        if not self.by_seconds:
+            return self._nobody
+        account = self._accounts.get(line)
+        if account is None:
+            account = self._accounts[line] = FlowAccount(self._weight(name), self.pace.mono)
+        return account
+
+    def _forget_some(self) -> None:
+        """Forget flows that neither wait, run nor owe anything; of many that owe, those that owe least."""
+        level = self._contest.level(self.pace.mono)
+        away = {
+            line: account.used / account.weight
+            for line, account in self._accounts.items()
+            if line not in self._flows and not account.held
+        }
+        owing = sorted((line for line in away if away[line] > level), key=lambda line: away[line])
+        for line in away.keys() - set(owing[-MOST_AWAY // 2 :]):
+            del self._accounts[line]
+
+    def _note_anew(self) -> None:
+        """For how long slots are held has changed: so have the standings of flows that hold some."""
+        self._ahead = self.pace.ahead
+        self._version += 1
+        for flow in self._flows.values():
+            if flow.account.held:
+                self._fronts.changed(flow)
 
     def adapt(self, settings: QueueSettings) -> bool:
         if _made_of(settings) != self._made_of:
@@ -206,9 +263,12 @@ class Sfq:
         self._version += 1
         if not self._divisor:
             for name in {*weights, *self._weights}:
-                flow = self._flows.get(name)
+                flow, account = self._flows.get(name), self._accounts.get(name)
                 if flow is not None:
                     flow.weight = self._weight(name)
+                if account is not None:
+                    account.reweigh(self._weight(name), self.pace.mono)
+                    self._changed(name)
         return True
 
     def drain(self) -> Iterator[Arrival]:
@@ -289,8 +349,8 @@ class Sfq:
         """Return all of this that readers see."""
         next_due = self._waits[0][0] if self._waits else None
         return FlowRing(
-            self._flows, self.by_seconds, self._clock, self._turns, 1.0 / self._jobs(1, 1), self.seconds_of,
-            self._count, next_due, self._version,
+            self._flows, self.by_seconds, self.pace.mono, self.pace.ahead, self._turns,
+            1.0 / self._jobs(1, 1), self.seconds_of, self._count, next_due, self._version,
         )  # fmt: skip
 
     def oldest(self) -> int | None:
@@ -325,13 +385,12 @@ class Sfq:
     def _flows_here(self) -> Collection[Flow]:
         return self._flows.values()
 
-    def _standing(self, flow: Flow) -> tuple[float, int]:
-        return (flow.used, flow.served) if self.by_seconds else (flow.turn, 0)
-
     def _rank(self, flow: Flow) -> Standing | None:
         if not flow.is_in:
             return None
-        return (flow.used, flow.served, flow.number) if self.by_seconds else (flow.turn, 0, flow.number)
+        if not self.by_seconds:
+            return flow.turn, 0, flow.number
+        return flow.account.standing(self.pace.mono, self.pace.ahead), flow.served, flow.number
 
     def _suits(self, flow: Flow, fits: Fits) -> bool:
         return flow.suits(fits)
@@ -360,6 +419,8 @@ class Sfq:
             self._arm(flow, upcoming)
         if flow.ready and not flow.is_in:
             self._join(flow)
+        elif flow.is_in and not flow.ready and self.by_seconds:
+            self._contest.leave(flow.account, self.pace.mono)
         flow.is_in = bool(flow.ready)
         self._fronts.changed(flow)
 
@@ -385,8 +446,9 @@ class Sfq:
 
     def _join(self, flow: Flow) -> None:
         if self.by_seconds:
-            least = self._least_beside(flow)
-            flow.used = max(flow.used, self._clock if least is None else least.used)
+            least = self._least_beside(flow) if not flow.account.over else None
+            standing = None if least is None else least.account.standing(self.pace.mono, self.pace.ahead)
+            self._contest.join(flow.account, self.pace.mono, self.pace.ahead, standing)
         else:
             flow.credit = 0.0
             self._to_the_end(flow)
@@ -435,33 +497,26 @@ class Sfq:
         flow = self._flows.get(line)
         if flow is None:
             self._made += 1
-            flow = self._flows[line] = Flow(self._made, self._weight(name), self._hear)
-            flow.used = self._away.pop(line, 0.0)
+            account = self._account(line, name)
+            flow = self._flows[line] = Flow(self._made, self._weight(name), self._hear, account)
         return flow
 
     def _leave(self, name: str | None, flow: Flow) -> None:
-        """Forget a flow without jobs; where seconds count, what it has had is kept as long as it matters."""
-        if flow.count:
-            return
-        line = self._name(name)
-        self._flows.pop(line, None)
-        if self.by_seconds:
-            self._stay_away(line, flow.used)
-
-    def _stay_away(self, name: Hashable, used: float) -> None:
-        """Note what a flow that is not here has had, if it is more than it would be given on its return."""
-        self._away[name] = used
-        if len(self._away) > MOST_AWAY:
-            left = {name: used for name, used in self._away.items() if used > self._clock}
-            most = sorted(left, key=lambda name: left[name])[-MOST_AWAY // 2 :]
-            self._away = {name: left[name] for name in most}
+        """Forget a flow without jobs; where seconds count, its account stays."""
+        if not flow.count:
+            line = self._name(name)
+            self._flows.pop(line, None)
+            if self.by_seconds:
+                self._changed(line)
 
     def _hash_anew(self) -> None:
         """Put the lines of all flows together by a new seed; their order inside a flow stays."""
+        order = {id(flow): self._rank(flow) or (0.0, 0, flow.number) for flow in self._flows.values()}
         flows = self._start_anew()
         self._version += 1
-        self._away.clear()  # noted for lines of the old seed
-        for old in sorted(flows, key=self._standing):
+        for name, units in self._held.items():
+            self._account(self._name(name), name).hold(units, self.pace.mono)
+        for old in sorted(flows, key=lambda flow: order[id(flow)]):
             for key, line in old.lines.items():
                 line.is_due = False
                 self._grow(key.flow).adopt(key, line)
@@ -472,6 +527,8 @@ class Sfq:
         """Give up all flows, and what was noted of them."""
         flows = list(self._flows.values())
         self._flows.clear()
+        self._accounts.clear()
+        self._contest = Contest()
         self._active.clear()
         self._waits.clear()
         self._fronts.forget()
