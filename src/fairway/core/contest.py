@@ -6,10 +6,10 @@ the virtual time of fair queueing, and advances only by what is held by those wh
 - **No credit for what was not wanted.** Who joins has its own S, but no less than the level.
 - **No debt for what nobody else wanted.** While nobody competes, what is held is free: when a contest starts,
   whatever was had before is forgotten, and counts from then on only.
-- **Nobody pays for long.** While it competes, an account is never further above the level than one turn is
-  long (*h*, or its own longest attempt lately), and never further below than `MOST_BEHIND` such turns. Jobs
-  are not interrupted, so a tenant may hold far more than its share for hours; to take all of that back would
-  lock it out for as long as it takes all others to have as much.
+- **Nobody pays for long.** While it competes, an account is never further before what the others have had on
+  average than one turn (of *h* seconds, or of its own longest attempt lately), nor further behind them than
+  ten. Jobs are not interrupted, so a tenant may hold far more than its share for hours; to take all of that
+  back would lock it out until all the others have had as much.
 - **A newcomer is next.** See `Account.loan`.
 
 Nothing here is a clock that has to tick: sums are kept by what changes, so all of it is O(1).
@@ -20,8 +20,8 @@ from __future__ import annotations
 from fairway.core.account import Account
 from fairway.core.model import SLOT
 
-#: How many turns' worth of slot-seconds one that waits in vain may save up.
-MOST_BEHIND = 10.0
+#: How many turns one may be before the others, and behind them: what is more is forgotten.
+MOST_BEFORE, MOST_BEHIND = 1.0, 10.0
 
 
 class Contest:
@@ -97,11 +97,14 @@ class Contest:
         self._rate += units
 
     def bound(self, account: Account, mono: float, ahead: float) -> None:
-        """Let one owe, or have saved up, no more than it may; time has passed for it."""
-        level = (self._total + self._rate * ((mono - self._at) / SLOT)) / self._weight * account.weight
-        most = level + (ahead if ahead > account.longest else account.longest)
-        least = level - MOST_BEHIND * ahead
+        """Let one owe the others, or have saved up, no more than it may; time has passed for it."""
+        if self._count == 1:
+            return
         used = account.used
+        total = self._total + self._rate * ((mono - self._at) / SLOT) - used - account.loan
+        level, weight = total / (self._weight - account.weight), account.weight
+        most = level * weight + MOST_BEFORE * (ahead if ahead > account.longest else account.longest)
+        least = (level - MOST_BEHIND * ahead) * weight
         if used > most or (used < least and not account.loan):
             account.used = most if used > most else least
             self._total += account.used - used
