@@ -20,10 +20,10 @@ unexport PYTHONDONTWRITEBYTECODE
 CALM := $(addprefix tests/faults/test_,kill_node.py cluster_short.py cluster_doorbell.py schedule_leaders.py)
 # These start real processes too, but mostly wait for each other.
 SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
-CHECKED := src tests $(wildcard bench/*.py examples/*/*.py)
-TYPED := src $(wildcard bench/*.py examples/*/*.py)
+CHECKED := src tests $(wildcard bench/*.py bench/fairness/*.py examples/*/*.py)
+TYPED := src $(wildcard bench/*.py bench/fairness/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-backlog bench-takeover bench-idle bench-memory lock fmt clean
+.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-fairness bench-backlog bench-takeover bench-idle bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -114,6 +114,9 @@ bench-peers: setup ## Measure Fairway and its peers on one PostgreSQL, side by s
 
 bench-flood: setup ## Measure how long one job waits beside another tenant's flood of 100,000, also on peers.
 	@$(BIN)/python -m bench.flood $(ARGS)
+
+bench-fairness: setup ## Replay drawn worlds, or ARGS="LOG.swf", and judge who had its share; --against DIR compares.
+	@$(BIN)/python -m bench.fairness $(ARGS)
 
 bench-backlog: setup ## Load 10,000,000 waiting jobs into a core and watch its memory.
 	@$(BIN)/python -m bench.backlog $(ARGS)

@@ -14,7 +14,7 @@ class Job(NamedTuple):
     user: str
     submit: float
     seconds: float
-    task: str = ""
+    task: str = ""  # none: a command
 
 
 class Run(NamedTuple):
@@ -37,6 +37,12 @@ class Load:
     jobs: Sequence[Job]
     slots: int
     weights: Mapping[str, float] = field(default_factory=dict)
+    group: str = ""  # what it is counted with: loads of one kind that differ in the seed
+
+    @property
+    def users(self) -> int:
+        """How many users it has."""
+        return len({job.user for job in self.jobs})
 
     @property
     def mean_seconds(self) -> float:
