@@ -78,7 +78,7 @@ imports: setup types
 
 unit: setup imports
 	@echo "== tests without processes of their own, four at a time: some wait for a disk or a clock"
-	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 4 --session-timeout=500 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 4 --session-timeout=700 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 processes: setup unit
 	@echo "== tests with real processes, four files at a time"

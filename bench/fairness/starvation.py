@@ -7,7 +7,9 @@ the user as many of them as it has times its weight; the slots share that work:
 
     may = longest attempt at its begin + 2 · Σ max(1, weight of sibling / weight of user) · longest / slots
 
-That is a bound in the sense of fair queueing: it does not grow with what the siblings have waiting.
+Where the stretch begins with the end of an attempt of the user's own, a turn of a sibling is as long as that
+one at least: as much as the user had in its turn they have in theirs. That is a bound in the sense of fair
+queueing: it does not grow with what the siblings have waiting.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ def stretches(load: Load, runs: Sequence[Run]) -> Iterator[Stretch]:
     begins = [run.begin for run in began]
     oracle = Oracle(load.slots, load.weights)
     running: dict[int, Run] = {}
-    unserved: dict[str, tuple[float, list[Run]]] = {}  # since when, and what ran then
+    unserved: dict[str, tuple[float, list[Run], float]] = {}  # since when, what ran then, its own last one
     for at, changes in moments(runs):
+        ended = _longest(one.run for one in changes if one.kind == END)
         for one in changes:
             if one.kind == BEGIN:
                 running[one.number] = one.run
@@ -60,23 +63,23 @@ def stretches(load: Load, runs: Sequence[Run]) -> Iterator[Stretch]:
             user = oracle.users[name]
             if user.waiting and not user.held:
                 if name not in unserved:
-                    unserved[name] = (at, list(running.values()))
+                    unserved[name] = (at, list(running.values()), ended.get(name, 0.0))
             elif name in unserved:
-                since, ran = unserved.pop(name)
+                since, ran, own = unserved.pop(name)
                 meanwhile = began[bisect_left(begins, since) : bisect_left(begins, at)]
-                yield Stretch(name, since, at, _may(load, name, ran, meanwhile))
+                yield Stretch(name, since, at, _may(load, name, ran, meanwhile, own))
 
 
-def _may(load: Load, user: str, ran: Iterable[Run], meanwhile: Iterable[Run]) -> float:
-    """Return how long a user may be left with nothing."""
+def _may(load: Load, user: str, ran: Iterable[Run], meanwhile: Iterable[Run], own: float) -> float:
+    """Return how long a user may be left with nothing, after an attempt of its *own* that took so long."""
     first, then = _longest(ran), _longest(meanwhile)
     weight = load.weights.get(user, 1.0)
     turn = sum(
-        max(load.weights.get(name, 1.0) / weight, 1.0) * max(first.get(name, 0.0), then.get(name, 0.0))
+        max(load.weights.get(name, 1.0) / weight, 1.0) * max(first.get(name, 0.0), then.get(name, 0.0), own)
         for name in first.keys() | then.keys()
         if name != user
     )
-    return max(first.values(), default=0.0) + TURNS * turn / load.slots
+    return max([own, *first.values()]) + TURNS * turn / load.slots
 
 
 def _longest(runs: Iterable[Run]) -> Mapping[str, float]:
