@@ -7,7 +7,7 @@ job's code does at each attempt is drawn with the job, so that a world is the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ FATES = (
     ("error",), ("crashed", "ok"), ("crashed",), ("permanent",), ("retry_after", "ok"), ("timeout",),
 )  # fmt: skip
 PATIENCE = 3.0
+RULES = Rules(max_attempts=4, max_crashes=4)  # of plain jobs
 Answer = Callable[[Reply | None], None]
 
 
@@ -42,17 +43,17 @@ class Wish:
     token: bytes
     queue: str
     flow: str | None
-    priority: int
-    task: str
-    tags: tuple[str, ...]
-    once: bool
-    delay: float
-    rules: Rules
-    unique: str | None
-    concurrency: int | None
-    fate: tuple[str, ...]
-    seconds: float
-    patience: float | None  # seconds after its time by which it must have begun
+    priority: int = 0
+    task: str = "slow"
+    tags: tuple[str, ...] = ()
+    once: bool = False
+    delay: float = 0.0
+    rules: Rules = RULES
+    unique: str | None = None
+    concurrency: int | None = None
+    fate: tuple[str, ...] = ("ok",)
+    seconds: float = 1.0
+    patience: float | None = None  # seconds after its time by which it must have begun
     after: tuple[int, ...] = ()  # jobs it waits for
     after_own: int = 0  # and how many of those before it in its own call
     if_failed: str = "fail"
@@ -78,7 +79,20 @@ class Clients:
     def call(self) -> None:
         """Submit one job, or a few in one call."""
         count = 1 if self.world.chance(0.8) else self.world.random.randint(2, 4)
-        wishes = [self._wish(number) for number in range(count)]
+        self._ask([self._wish(number) for number in range(count)])
+
+    def ask_plainly(self, wanted: Sequence[tuple[str, str | None, float]]) -> None:
+        """Submit jobs that any worker can take, in one call: each of a queue, of a flow, for so long."""
+        wishes = []
+        for queue, flow, seconds in wanted:
+            self._wishes += 1
+            fate = ("error", "ok") if self.world.chance(0.03) else ("ok",)
+            wish = Wish(b'"t%d"' % self._wishes, queue, flow, fate=fate, seconds=seconds)
+            self.simulation.wishes[wish.token] = wish
+            wishes.append(wish)
+        self._ask(wishes)
+
+    def _ask(self, wishes: list[Wish]) -> None:
         key = f"k{self._wishes}"
         self.pending.add(key)
         self._try(key, wishes)
@@ -96,9 +110,7 @@ class Clients:
                 replace=False, worker="",
             )  # fmt: skip
             self.simulation.wishes[wish.token] = wish
-            key = f"k{self._wishes}"
-            self.pending.add(key)
-            self._try(key, [wish])
+            self._ask([wish])
 
     def _wish(self, before: int) -> Wish:
         random, world = self.world.random, self.world
@@ -170,7 +182,7 @@ class Clients:
             else:
                 self._answered(key, accepted[0])
 
-        self.world.after(PATIENCE, retry)
+        self.world.after(PATIENCE * self.world.scale, retry)
         asks_the_store = any(  # so it is inserted like anybody's
             job.replace or (job.extras is not None and job.extras.after) for job in submission.jobs
         )
@@ -390,7 +402,7 @@ class Clients:
             old = arrival_of_stored(job)
             leader.put(happened.EditAsked(lambda _: None, old, new, job.run_at, job.rules))
         if self.simulation.mix.rate("relocating"):
-            self.world.after(1.0, self._unpin_all)
+            self.world.after(1.0 * self.world.scale, self._unpin_all)
 
     def _resolve_awaited(self) -> None:
         """Say how unknown jobs went for which others wait, as long as there are any."""
@@ -401,7 +413,7 @@ class Clients:
                 if jobs[name].state is State.UNKNOWN:
                     ask = happened.ResolveAsked(name, State.SUCCEEDED, b"null")
                     leader.ask_people(name, ask, lambda done: None)
-        self.world.after(2.0, self._resolve_awaited)
+        self.world.after(2.0 * self.world.scale, self._resolve_awaited)
 
     def _open_all(self) -> None:
         """Open every queue there is, now and then: a rename under way may bring others with it."""
@@ -409,7 +421,7 @@ class Clients:
         for path, settings in self.simulation.store.tables.queues.items():
             if leader is not None and json.loads(settings) != {"limit": 2}:
                 leader.put(_open_queue(path, lambda reply: None))
-        self.world.after(2.0, self._open_all)
+        self.world.after(2.0 * self.world.scale, self._open_all)
 
     def _insist(self, make: Callable[[Answer], happened.CoreEvent]) -> None:
         self.asking += 1
@@ -425,7 +437,7 @@ class Clients:
             if not answered[0]:
                 if leader is not None:
                     leader.put(make(answer))
-                self.world.after(1.0, ask)
+                self.world.after(1.0 * self.world.scale, ask)
 
         ask()
 

@@ -16,7 +16,6 @@ from fairway.core import events as happened
 from fairway.core.lifecycle import State
 from fairway.core.model import Arrival, Moment
 from fairway.core.plan import Plan, Reply
-from fairway.core.scheduler import Core
 from fairway.errors import Deposed
 from fairway.leadership.term import Reign
 from fairway.node.dispatch import send_begins, send_rest
@@ -50,7 +49,7 @@ class Leader:
         self.store = simulation.store
         self.reign = reign
         self.term = reign.term
-        self.core = Core(simulation.timers)
+        self.core = simulation.lookers.core_of(simulation.timers)
         self.ports: dict[str, Link] = {}
         self.links: list[Link] = []  # all connections, also those that have not said hello yet
         self.alive = True
@@ -66,8 +65,8 @@ class Leader:
         self._people: dict[int, list[Callable[[bool | None], None]]] = {}
         self._recover()
         self._wake(0.0)
-        self._later(1.0, self._renew)
-        self._later(0.2, self._drive_moves)
+        self._later(1.0 * self.world.scale, self._renew)
+        self._later(0.2 * self.world.scale, self._drive_moves)
 
     # --- what reaches it -----------------------------------------------------------------------------
     def put(self, event: happened.CoreEvent) -> None:
@@ -195,7 +194,7 @@ class Leader:
             self.reign.renewed(now)
         if not self.reign.trusts_itself(now):
             return self._resign("no longer trusts itself")
-        self._later(1.0, self._renew)
+        self._later(1.0 * self.world.scale, self._renew)
         return None
 
     def _wake(self, seconds: float) -> None:
@@ -314,7 +313,7 @@ class Leader:
         elif plan.wake_at is not None:
             self._wake(max(plan.wake_at - self.world.mono, 0.0))
         else:
-            self._wake(5.0)
+            self._wake(5.0 * self.world.scale)
 
     def _wires(self) -> Any:
         """Return the links where the node's dispatch looks for ports."""
@@ -363,18 +362,18 @@ class Leader:
         if moving and not self._busy and not self._loading:
             self._read_page(self.world.random.choice(moving), -1)
         else:
-            self._later(0.2, self._drive_moves)
+            self._later(0.2 * self.world.scale, self._drive_moves)
 
     def _read_page(self, path: str, after: int) -> None:
         if self.simulation.store_down():
-            return self._later(0.2, self._drive_moves)
+            return self._later(0.2 * self.world.scale, self._drive_moves)
         jobs, last = self.store.read_below(path, after, PAGE)
 
         def answer(reply: Reply | None) -> None:
             if reply is not None and last is not None:
                 self._later(self.world.between(0.0, 0.1), lambda: self._read_page(path, last))
             else:
-                self._later(0.2, self._drive_moves)
+                self._later(0.2 * self.world.scale, self._drive_moves)
 
         asked: happened.CoreEvent = happened.PageAsked(answer, path, jobs)
         self.put(asked if last is not None else happened.MoveOverAsked(answer, path))

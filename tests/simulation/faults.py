@@ -35,20 +35,24 @@ class Faults:
     def _again(self, kind: str, inject: Callable[[], None]) -> None:
         rate = self.simulation.rate(kind)
         if rate > 0:
-            self.world.after(self.world.random.expovariate(rate), lambda: self._strike(kind, inject))
+            seconds = self.world.random.expovariate(rate) * self.world.scale
+            self.world.after(seconds, lambda: self._strike(kind, inject))
 
     def _strike(self, kind: str, inject: Callable[[], None]) -> None:
         if not self.simulation.healed:
             inject()
             self._again(kind, inject)
 
+    def _seconds(self, low: float, high: float) -> float:
+        return self.world.between(low, high) * self.world.scale
+
     def _worker_crash(self) -> None:
         worker = self.world.random.choice(self.simulation.workers)
-        worker.crash(self.world.between(0.1, 12.0), self.world.chance(0.5))
+        worker.crash(self._seconds(0.1, 12.0), self.world.chance(0.5))
 
     def _worker_pause(self) -> None:
         worker = self.world.random.choice(self.simulation.workers)
-        worker.pause(self.world.between(0.5, 20.0))
+        worker.pause(self._seconds(0.5, 20.0))
 
     def _worker_drain(self) -> None:
         self.world.random.choice(self.simulation.workers).close()
@@ -59,13 +63,13 @@ class Faults:
 
     def _leader_freeze(self) -> None:
         if leader := self.simulation.leader():
-            leader.freeze(self.world.between(0.5, 15.0))
+            leader.freeze(self._seconds(0.5, 15.0))
 
     def _coup(self) -> None:
         self.simulation.elect()
 
     def _outage(self) -> None:
-        seconds = self.world.between(0.05, 6.0)
+        seconds = self._seconds(0.05, 6.0)
         self.world.note(f"store is down for {seconds:.2f}")
         self.simulation.down_until = self.world.mono + seconds
 

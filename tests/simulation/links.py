@@ -50,7 +50,7 @@ class Link:
         world = self.world
         world.after(world.between(0.0, 0.5), lambda: self.worker.disconnected(self))
         # The far end of a dead connection may believe in it for longer than a lease.
-        patience = 15.0 if world.chance(0.1) else 1.0
+        patience = 15.0 * world.scale if world.chance(0.1) else 1.0
         world.after(world.between(0.0, patience), lambda: self.leader.disconnected(self))
 
     def _send(self, direction: int, deliver: Callable[[], None], opening: bool) -> None:

@@ -2,6 +2,9 @@
 
 One fixed mix misses bugs: a world in which everything fails all the time never gets far enough for the
 subtle ones. So each seed has a few kinds of fault, each at a rate of its own.
+
+One world of twelve lasts for an hour or two: in it beats, leases and faults are slower, and tenants have long
+jobs beside short ones (`tenants.py`).
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ REPLACING = 0.5
 RELOCATING = 0.4
 #: How often a second much comes at once, some of it for a queue that is assured slots, where that happens.
 FLOODING = 0.1
+#: How many times slower a world is that lasts: its beats come once a minute.
+LASTING = 30.0
+#: How often in half a beat somebody looks, in a world in which people do.
+LOOKING = 1.0
+#: How many results wait a little to be told together with others, in a world that lasts.
+TOGETHER = 0.6
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class Mix:
     jobs: int = 40
     workers: int = 3
     rates: tuple[tuple[str, float], ...] = ()
+    scale: float = 1.0  # how many times slower its beats, leases and faults are
+    stories: int = 0  # of tenants that come alone, or hold slots for long
 
     def rate(self, kind: str) -> float:
         """Return how often a kind of fault happens in this world."""
@@ -59,8 +70,10 @@ class Mix:
 def mix_of(seed: int) -> Mix:
     """Return a seed's world. In a third jobs replace each other, in a third they are sent elsewhere.
 
-    In half of the others there are floods.
+    Of the others half have floods, and a quarter last for an hour and more.
     """
+    if seed % 12 == 6:
+        return draw_lasting(Random(seed))
     mix = draw_mix(Random(seed))
     more = {1: (("replacing", REPLACING),), 2: (("relocating", RELOCATING),)}
     floods = (("flooding", FLOODING),) if seed % 6 == 3 else ()
@@ -72,3 +85,13 @@ def draw_mix(random: Random) -> Mix:
     kinds = sorted(random.sample(sorted(KINDS), random.randint(2, 8)))
     rates = tuple((kind, random.uniform(*KINDS[kind])) for kind in kinds)
     return Mix(random.uniform(20.0, 40.0), random.randint(20, 50), random.randint(2, 3), rates)
+
+
+def draw_lasting(random: Random) -> Mix:
+    """Draw a world that lasts: few kinds of fault, so that it is calm for a while; in half people look."""
+    kinds = sorted(random.sample(sorted(KINDS), random.choice((0, 0, 1, 2, 3))))
+    rates = [(kind, random.uniform(*KINDS[kind])) for kind in kinds]
+    rates += [("together", TOGETHER)]
+    rates += [("looking", LOOKING)] if random.random() < 0.5 else []
+    horizon = LASTING * random.uniform(60.0, 120.0)
+    return Mix(horizon, random.randint(0, 15), 3, tuple(rates), LASTING, random.randint(1, 2))

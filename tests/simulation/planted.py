@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from fairway.core import blocked, endings, fleet, placement, recalls, retries, scheduler
+from fairway.core.account import Account
+from fairway.core.contest import Contest
 from fairway.core.deadlines import Deadlines
 from fairway.core.lifecycle import ENDED, State, Trigger
 from fairway.core.matching import View
-from fairway.core.model import Held, Moment, Result
+from fairway.core.model import Arrival, Held, Moment, Result
 from fairway.core.plan import Batch, Plan, Resolve
 from fairway.core.queue import Queue
 from fairway.core.rates import Bucket
@@ -446,6 +448,55 @@ def one_has_nothing_so_all_rest() -> Any:
     return patched((placement, "_begin_next", begin_next))
 
 
+def credit_from_a_held_slot() -> Any:
+    """Who holds a slot and wants no more saves up a claim on all that the others have meanwhile."""
+    return unlevelled(lambda own, level: own < level)
+
+
+def debt_from_lonely_work() -> Any:
+    """What was held while nobody else wanted it is to be made up for, all of it."""
+    return unlevelled(lambda own, level: own > level)
+
+
+def unlevelled(stands: Callable[[float, float], bool]) -> Any:
+    """Let one that holds slots keep what it has had, below the level or above it, when it competes again."""
+    real = Contest.join
+
+    def join(self: Contest, account: Account, mono: float, ahead: float, least: float | None) -> None:
+        account.pass_time(mono)
+        if self._count and account.over and stands(account.used / account.weight, self.level(mono)):
+            self.enter(account, mono)
+        else:
+            real(self, account, mono, ahead, least)
+
+    return patched((Contest, "join", join), (Contest, "bound", lambda *_: None))
+
+
+def look_lets_time_pass() -> Any:
+    """Whoever asks where a job stands is answered by what decides: time passes for its queue."""
+    real = Queue.ahead_of
+
+    def ahead_of(self: Queue, job: Arrival, now: int) -> int:
+        self.own.shapes(now)
+        return real(self, job, now)
+
+    return patched((Queue, "ahead_of", ahead_of))
+
+
+def ended_together_began_together() -> Any:
+    """Attempts that end in one report count as if all of them had begun with the first."""
+    real = endings._are_alike
+
+    def are_alike(first: Live, live: Live) -> bool:
+        begun_at, live.begun_at = live.begun_at, first.begun_at
+        alike = real(first, live)
+        if not alike:
+            live.begun_at = begun_at
+        return alike
+
+    return patched((endings, "_are_alike", are_alike))
+
+
 #: Each bug with the words one of which must stand in the violation.
 BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "unfenced finish": (unfenced_finish, ("invariant 4", "guard of lose")),
@@ -457,7 +508,7 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "start before begin": (start_before_begin, ("invariant 19",)),
     "requeue of at-most-once": (requeue_of_at_most_once, ("invariant 5",)),
     "crashes not counted": (crashes_not_counted, ("invariant 10",)),
-    "wall-clock lease": (wall_clock_lease, ("guard of lose",)),
+    "wall-clock lease": (wall_clock_lease, ("guard of lose", "guard of slot-seconds")),
     "duplicate begin starts twice": (duplicate_begin_starts_twice, ("invariant 2", "invariant 5")),
     "submit retried without key": (submit_without_key, ("invariant 12",)),
     "begin that never expires": (begin_that_never_expires, ("invariant 8",)),
@@ -484,4 +535,12 @@ BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
     "priority is forgotten": (priority_is_forgotten, ("guard of priority",)),
     "one has nothing so all rest": (one_has_nothing_so_all_rest, ("guard of work",)),
     "deadline lost on the way back": (deadline_lost_on_the_way_back, ("guard of deadline",)),
+}
+
+#: The same of bugs that only show in worlds that last.
+LASTING_BUGS: dict[str, tuple[Planting, tuple[str, ...]]] = {
+    "credit from a held slot": (credit_from_a_held_slot, ("guard of turns", "guard of shares")),
+    "debt from lonely work": (debt_from_lonely_work, ("guard of turns", "guard of shares")),
+    "look lets time pass": (look_lets_time_pass, ("guard of looks",)),
+    "ended together, began together": (ended_together_began_together, ("guard of slot-seconds",)),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from fairway.core.rates import parse_rate
@@ -43,8 +44,7 @@ class Promises:
 
     def settings(self, path: str) -> Settings:
         """Return what is set for a queue."""
-        found: Settings = json.loads(self._queues().get(path, b"{}"))
-        return found
+        return read(self._queues().get(path, b"{}"))
 
     def changed(self, paths: Iterable[str]) -> None:
         """Queues were set in this commit: a rate that was taken away and given again starts full."""
@@ -91,7 +91,15 @@ class Promises:
         return self.settings(path).get("priority") or 0
 
 
-def up(path: str) -> list[str]:
+@lru_cache(1000)
+def read(settings: bytes) -> Settings:
+    """Return a queue's settings as they are stored."""
+    found: Settings = json.loads(settings)
+    return found
+
+
+@lru_cache(1000)
+def up(path: str) -> tuple[str, ...]:
     """Return a queue's path and those above it, without the root."""
     parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return tuple("/".join(parts[:count]) for count in range(len(parts), 0, -1))

@@ -15,7 +15,9 @@ from fairway.stores.memory import MemoryStore
 from .clients import Clients, Wish
 from .engine import Leader
 from .faults import Faults
+from .lookers import Lookers
 from .mix import Mix, mix_of
+from .tenants import Tenants
 from .witness import Violation, Witness
 from .workers import Worker
 from .world import World
@@ -29,15 +31,17 @@ class Simulation:
     def __init__(self, seed: int, mix: Mix) -> None:
         self.mix = mix
         self._rates = dict(mix.rates)
-        self.timers = Timers()
-        self.world = World(seed)
+        beat, lease = Timers().beat * mix.scale, Timers().lease * mix.scale
+        self.timers = Timers(beat=beat, lease=lease, kill_lease=lease)
+        self.world = World(seed, mix.scale)
         self.store = MemoryStore()
-        self.witness = Witness(self.world, self.store, self.timers.lease, self.timers.beat)
+        self.witness = Witness(self.world, self.store, lease, beat)
         self.wishes: dict[bytes, Wish] = {}
         self.healed = False
         self.down_until = 0.0
         self.leaders: list[Leader] = []
-        self._watch = Watch(TTL)
+        self.lookers = Lookers(self)
+        self._watch = Watch(TTL * mix.scale)
         self.elect()
         self.clients = Clients(self)
         self.workers = [
@@ -45,9 +49,11 @@ class Simulation:
             for number in range(mix.workers)
         ]
         self.faults = Faults(self)
-        self.world.after(0.5, self._watch_leader)
+        self.tenants = Tenants(self)
+        self.world.after(0.5 * mix.scale, self._watch_leader)
+        come = self.tenants.pass_by if mix.stories else self.clients.call
         for _ in range(mix.jobs):
-            self.world.after(self.world.between(0.0, mix.horizon * 0.9), self.clients.call)
+            self.world.after(self.world.between(0.0, mix.horizon * 0.9), come)
 
     # --- what the others ask ---------------------------------------------------------------------------
     def rate(self, kind: str) -> float:
@@ -92,14 +98,14 @@ class Simulation:
             self.witness.elected(elected.term, now.mono)
             self.world.note(f"leader {elected.term} is elected")
             self.leaders = [leader for leader in self.leaders if leader.alive]
-            self.leaders.append(Leader(self, begin_reign(elected, now.mono, TTL)))
+            self.leaders.append(Leader(self, begin_reign(elected, now.mono, TTL * self.mix.scale)))
 
     def _watch_leader(self) -> None:
         """A candidate looks at the beat, and knocks at the leader's door once a second."""
         if not self.store_down() and self._watch.may_stand(self.store.tables.leadership, self.world.mono):
             self.elect()
         self.ring()
-        self.world.after(0.5, self._watch_leader)
+        self.world.after(0.5 * self.mix.scale, self._watch_leader)
 
     # --- the play --------------------------------------------------------------------------------------
     def play(self) -> None:
@@ -108,7 +114,7 @@ class Simulation:
         self._heal()
         drained = self.world.run(self.world.mono + self._patience(), self._is_over)
         self.witness.require(drained, 8, f"not drained: {self._what_is_left()}")
-        self.world.run(self.world.mono + 12.0, lambda: False)
+        self.world.run(self.world.mono + 12.0 * self.mix.scale, lambda: False)
         self._check_rest()
         self.witness.finish()
 
@@ -125,7 +131,7 @@ class Simulation:
         work = sum(wish.seconds for wish in self.wishes.values())
         slots = 2  # every queue has this limit once healed
         until_due = (self.faults.foremost - self.world.skew) / 1e6  # places were given by a clock ahead
-        return 2 * work / slots + self.timers.lease + 30.0 + until_due
+        return 2 * work / slots + self.timers.lease + 30.0 * self.mix.scale + until_due
 
     def _is_over(self) -> bool:
         return self.witness.open == 0 and not self.clients.pending and not self.clients.asking

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .mix import mix_of
 from .run import check_seed
 
 CHUNK = 50
@@ -17,9 +18,16 @@ def test_every_invariant_holds_whatever_happens(chunk: int) -> None:
 
 
 def test_a_seed_is_a_whole_world() -> None:
-    hashes = [check_seed(seed) for seed in range(5)]
-    assert hashes == [check_seed(seed) for seed in range(5)]
-    assert len(set(hashes)) == 5
+    seeds = range(7)  # the last one lasts
+    hashes = [check_seed(seed) for seed in seeds]
+    assert hashes == [check_seed(seed) for seed in seeds]
+    assert len(set(hashes)) == 7
+
+
+@pytest.mark.parametrize("seed", [42, 54])
+def test_a_world_goes_the_same_way_whoever_looks(seed: int) -> None:
+    mix = mix_of(seed)
+    assert mix.rate("looking") and check_seed(seed) == check_seed(seed, mix.without("looking"))
 
 
 def test_a_goodbye_that_hides_a_lost_hand_back_starts_nothing_twice() -> None:

@@ -7,7 +7,6 @@ compares the core's counts with the rows.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +22,7 @@ from fairway.wire.messages import Held
 
 from .leases import Leases
 from .promises import Promises
+from .shares import Shares
 
 if TYPE_CHECKING:
     from .engine import Leader
@@ -65,6 +65,7 @@ class Witness:
         self.rows: dict[int, Row] = {}
         self.open = 0  # jobs that have not ended
         self.running: Counter[str] = Counter()  # live attempts by queue, subtree counted
+        self.own_running: Counter[str] = Counter()  # and without it
         self.holding: Counter[str] = Counter()  # live attempts by incarnation
         self.waiting: Counter[str] = Counter()
         self.lines: dict[tuple[object, ...], dict[int, int]] = {}
@@ -89,6 +90,7 @@ class Witness:
         self.newer: set[int] = set()  # jobs that replace one, and that the leader knows
         self.told_events: Counter[tuple[str, int]] = Counter()
         self.ended_as: dict[int, set[State]] = {}  # all the ways in which a job has ended so far
+        self.shares = Shares(self) if world.scale > 1.0 else None
 
     # --- 1, 12, 19: clients -----------------------------------------------------------------------------
     def answered(self, key: str, ids: Sequence[int]) -> None:
@@ -155,6 +157,8 @@ class Witness:
         self.require(term > self.term, 16, f"term {term} after {self.term}")
         self.term = term
         self.leases.elected(term, mono)
+        if self.shares is not None:
+            self.shares.elected(mono)
 
     # --- commits ------------------------------------------------------------------------------------------
     def commit(self, leader: Leader, plan: Plan, submissions: Sequence[Submission], now: Moment) -> Receipt:
@@ -179,6 +183,11 @@ class Witness:
         self.untaken &= self._arriving()
         self._check_deadlines(now)
         self._check_keys(receipt)
+        if self.shares is not None:
+            ended = [(job, one.attempt) for job, one in _endings(plan)]
+            grew = any(one.losses != before[one.job].losses for one in plan.batch.returns)
+            lost = grew or any(key not in self.verdicts for key in ended)
+            self.shares.committed(leader, plan, receipt, ended, lost, now)
         self.world.note(
             f"commit term={leader.term} begins={[b[:2] for b in receipt.begun]} "
             f"ends={[(job, e.attempt, str(e.state)) for e in plan.batch.ends for job in e.jobs]} "
@@ -330,8 +339,7 @@ class Witness:
                 overtaken = known and place < row.place and place <= now.wall
                 self.require(not overtaken, 6, f"job {one.job} overtakes {other} in its line")
         for path in paths:
-            settings = json.loads(self.store.tables.queues.get(path, b"{}"))
-            limit = settings.get("limit")
+            limit = self.promises.settings(path).get("limit")
             fine = limit is None or self.running[path] <= limit
             self.require(fine, 3, f"{self.running[path]} live attempts in '{path}', limit {limit}")
 
@@ -469,11 +477,14 @@ class Witness:
             most = self.waiting[path]
             fine = most - untaken[path] <= queue.waiting <= most
             self.require(fine, 18, f"'{path}' has {most} waiting, the core counts {queue.waiting}")
+        if self.shares is not None:
+            self.shares.settled(leader)
 
     def _count(self, job: int, row: Row) -> None:
         self.rows[job] = row
         if row.state is State.RUNNING:
             self.running.update(above(row.queue))
+            self.own_running[row.queue] += 1
             self.holding[row.incarnation or ""] += 1
         elif row.state is State.QUEUED:
             self.waiting.update(above(row.queue))
@@ -486,6 +497,7 @@ class Witness:
     def _uncount(self, job: int, row: Row) -> None:
         if row.state is State.RUNNING:
             self.running.subtract(above(row.queue))
+            self.own_running[row.queue] -= 1
             self.holding[row.incarnation or ""] -= 1
         elif row.state is State.QUEUED:
             self.waiting.subtract(above(row.queue))

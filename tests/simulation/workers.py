@@ -71,10 +71,11 @@ class Worker:
         self.runs: dict[Key, Run] = {}
         self.results: dict[Key, tuple[float, Result]] = {}
         self.given: dict[Key, tuple[float, Held]] = {}
+        self.untold: list[Result] = []  # that wait a little, to be told together
         self._thawing: list[Callable[[], None]] = []
         self.world.note(f"worker {self.incarnation} starts")
         self._connect()
-        self.later(self.world.between(0.5, BEAT), self._beat)
+        self.later(self.world.between(0.5, BEAT) * self.world.scale, self._beat)
 
     def crash(self, down_for: float, known: bool) -> None:
         """Die with all code; *known*: the next life can tell that this one is over."""
@@ -156,8 +157,8 @@ class Worker:
             return
         link = self.link = Link(self.simulation, self, leader)
         self.welcomed = False
-        self.later(WELCOME, lambda: None if self.welcomed else link.close())
-        now = self.world.mono
+        self.later(WELCOME * self.world.scale, lambda: None if self.welcomed else link.close())
+        now, self.untold = self.world.mono, []
         self.results = {key: (now, result) for key, (_, result) in self.results.items()}
         self.link.up(
             wire.Hello(
@@ -213,14 +214,14 @@ class Worker:
 
     def _beat(self) -> None:
         self.say(wire.Beat(self._holds(unheard=True)))
-        horizon = self.world.mono - SAY_AGAIN
+        horizon = self.world.mono - SAY_AGAIN * self.world.scale
         if results := [result for sent, result in self.results.values() if sent < horizon]:
             self.results |= {result[:2]: (self.world.mono, result) for result in results}
             self.say(wire.Results(results))
         if given := [held for sent, held in self.given.values() if sent < horizon]:
             self.given |= {held[:2]: (self.world.mono, held) for held in given}
             self.say(wire.HandBack(given))
-        self.later(BEAT, self._beat)
+        self.later(BEAT * self.world.scale, self._beat)
 
     def _holds(self, unheard: bool) -> list[Held]:
         holds = [Held(*key, run.started) for key, run in self.runs.items() if not run.disowned]
@@ -284,7 +285,17 @@ class Worker:
         result = Result(job, attempt, kind, body, seconds, 1.0 if kind == "retry_after" else 0.0)
         self.results[run.key] = (self.world.mono, result)
         self.world.note(f"code {job}:{attempt} ends {kind} on {self.incarnation}")
-        self.say(wire.Results([result]))
+        self.untold.append(result)
+        if not self.world.chance(self.simulation.rate("together")):
+            self._tell_results()
+        elif len(self.untold) == 1:
+            self.later(self.world.between(0.2, 0.5) * self.world.scale, self._tell_results)
+
+    def _tell_results(self) -> None:
+        """Tell of what has ended in one message."""
+        results, self.untold = self.untold, []
+        if results:
+            self.say(wire.Results(results))
 
     def _hand_back(self, run: Run) -> None:
         self.runs.pop(run.key, None)

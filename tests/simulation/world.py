@@ -24,8 +24,9 @@ TRACE_LINES = 40
 class World:
     """A virtual clock, a heap of things to come and a seeded random generator."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, scale: float = 1.0) -> None:
         self.seed = seed
+        self.scale = scale  # how many times slower it is than others, in all that goes by the clock
         self.random = Random(seed)
         self.mono = 100.0
         self.skew = 0  # microseconds the wall clock is wrong by
