@@ -114,7 +114,7 @@ def decisions(count: int = 20_000, running: int = 64) -> Iterator[Row]:
         tree.put(Arrival(number, queue.path, None, 0, shape, offer.place), MANY_QUEUES)
         queues.append(queue)
         if len(queues) > running:
-            tree.release(queues.popleft(), 1, SLOT, running * 0.001)
+            tree.release(queues.popleft(), 1, SLOT, running * 0.001, None)
     micros.sort()
     measure = f"begin decision among {MANY_QUEUES:,} active queues"
     yield Row(f"{measure}, p50", "fairway", micros[len(micros) // 2], "µs")

@@ -134,7 +134,7 @@ def test_a_thousand_tags_that_no_worker_has_cost_the_others_nothing(discipline: 
     for _ in range(count // 2):
         queue, offer = first
         tree.take(queue, offer, 1, 1, now)
-        tree.release(queue, 1, 1, 1.0)
+        tree.release(queue, 1, 1, 1.0, None)
         first = tree.choose(kind, now)
     assert kind.asked < count // 2 * 20 + 4 * count
 

@@ -105,7 +105,7 @@ class Comparison:
         if self.naive.running:
             job = sorted(self.naive.running)[number % len(self.naive.running)]
             path, size = self.naive.running.pop(job)
-            self.tree.release(self.tree.queues[path], 1, size, 1.0)
+            self.tree.release(self.tree.queues[path], 1, size, 1.0, None)
 
     def worker(self, shapes: tuple[int, ...]) -> None:
         """The last worker of a kind leaves, or the first one comes."""
@@ -255,10 +255,10 @@ def test_raising_a_limit_admits_at_once_and_lowering_kills_nothing() -> None:
     assert take(tree) == ["a", "a"]
     tree.set(queue, QueueSettings(limit=1), 0)
     assert (take(tree), queue.in_use) == ([], 3)
-    tree.release(queue, 1, SLOT, 1.0)
-    tree.release(queue, 1, SLOT, 1.0)
+    tree.release(queue, 1, SLOT, 1.0, None)
+    tree.release(queue, 1, SLOT, 1.0, None)
     assert (take(tree), queue.in_use) == ([], 1)
-    tree.release(queue, 1, SLOT, 1.0)
+    tree.release(queue, 1, SLOT, 1.0, None)
     assert take(tree) == ["a"]
 
 

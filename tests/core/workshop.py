@@ -91,7 +91,7 @@ class Workshop:
             self.tree.pass_time(0)
             while self._ends and self._ends[0][0] <= then:
                 _, _, queue, began = heappop(self._ends)
-                self.tree.release(queue, 1, SLOT, then - began)
+                self.tree.release(queue, 1, SLOT, then - began, None)
                 self.tree.learn(then - began)
                 self.running[queue.path] -= 1
                 self.free += 1

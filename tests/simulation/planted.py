@@ -462,12 +462,12 @@ def unlevelled(stands: Callable[[float, float], bool]) -> Any:
     """Let one that holds slots keep what it has had, below the level or above it, when it competes again."""
     real = Contest.join
 
-    def join(self: Contest, account: Account, mono: float, ahead: float, least: float | None) -> None:
+    def join(self: Contest, account: Account, mono: float, ahead: float, first: Account | None) -> None:
         account.pass_time(mono)
         if self._count and account.over and stands(account.used / account.weight, self.level(mono)):
             self.enter(account, mono)
         else:
-            real(self, account, mono, ahead, least)
+            real(self, account, mono, ahead, first)
 
     return patched((Contest, "join", join), (Contest, "bound", lambda *_: None))
 

@@ -83,13 +83,11 @@ class Account:
             self.loan = 0.0
         self.hold(units, mono)
 
-    def end(self, units: int, seconds: float, mono: float, ahead: float) -> None:
-        """Hold less: something of it ended, after so many seconds. *ahead* is h."""
+    def end(self, units: int, seconds: float, mono: float) -> None:
+        """Hold less: something of it ended, after so many seconds."""
         self.hold(-units, mono)
         longest = self.longest * FADING
         self.longest = longest if longest > seconds else seconds
-        if self.contest is not None:
-            self.contest.bound(self, mono, ahead)
 
     def assure(self, units: int, mono: float) -> None:
         """Change how much of what it holds is its own by right."""
@@ -100,12 +98,13 @@ class Account:
 
     def reweigh(self, weight: float, mono: float) -> None:
         """Change the weight; S / weight stays as it was, so nobody is paid or fined for the past."""
+        if weight == self.weight:
+            return
         self.pass_time(mono)
         contest = self.contest
         if contest is not None:
             contest.leave(self, mono)
         self.used *= weight / self.weight
-        self.loan *= weight / self.weight
         self.weight = weight
         if contest is not None:
             contest.enter(self, mono)
@@ -114,6 +113,10 @@ class Account:
         """Return S as it will be then, if nothing changes."""
         over = self.held - self.assured
         return self.used + over * ((mono - self.at) / SLOT) if over > 0 else self.used
+
+    def level(self, mono: float) -> float:
+        """Return what it has had, by its weight, with what it has borrowed."""
+        return (self.used_until(mono) + self.loan) / self.weight
 
     def slot_seconds_until(self, mono: float) -> float:
         """Return the slot-seconds it has held in all."""

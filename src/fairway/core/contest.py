@@ -6,10 +6,12 @@ the virtual time of fair queueing, and advances only by what is held by those wh
 - **No credit for what was not wanted.** Who joins has its own S, but no less than the level.
 - **No debt for what nobody else wanted.** While nobody competes, what is held is free: when a contest starts,
   whatever was had before is forgotten, and counts from then on only.
-- **Nobody pays for long.** While it competes, an account is never further before what the others have had on
-  average than one turn (of *h* seconds, or of its own longest attempt lately), nor further behind them than
-  ten. Jobs are not interrupted, so a tenant may hold far more than its share for hours; to take all of that
-  back would lock it out until all the others have had as much.
+- **Nobody pays for long.** When it joins, and whenever something of it ends, an account is no further before
+  what the others have had on average, or before the one that is next, than one turn (of *h* seconds, or of
+  its own longest attempt lately). Jobs are not interrupted, so a tenant may hold far more than its share for
+  hours; to take all of that back would lock it out until all the others have had as much.
+- **Waiting for rare workers is no claim on others.** Who comes to want other workers, too, is no further
+  behind than the one that is next on those.
 - **A newcomer is next.** See `Account.loan`.
 
 Nothing here is a clock that has to tick: sums are kept by what changes, so all of it is O(1).
@@ -20,8 +22,8 @@ from __future__ import annotations
 from fairway.core.account import Account
 from fairway.core.model import SLOT
 
-#: How many turns one may be before the others, and behind them: what is more is forgotten.
-MOST_BEFORE, MOST_BEHIND = 1.0, 10.0
+#: How many turns one may be before the others: what is more is forgotten.
+MOST_BEFORE = 1.0
 
 
 class Contest:
@@ -46,8 +48,8 @@ class Contest:
             return self._level
         return (self._total + self._rate * ((mono - self._at) / SLOT)) / self._weight
 
-    def join(self, account: Account, mono: float, ahead: float, least: float | None) -> None:
-        """Let one compete. *least* is the standing of the one that is next, if it is to go before that."""
+    def join(self, account: Account, mono: float, ahead: float, first: Account | None) -> None:
+        """Let one compete. *first* is the one that is next of those that want the same workers, if known."""
         account.pass_time(mono)
         level, weight = self.level(mono), account.weight
         own = account.used / weight
@@ -58,12 +60,15 @@ class Contest:
         else:
             if account.era != self._era:  # what it has held since then counts, as far as it still holds it
                 own = min(own, self._start + account.over * ((mono - self._since) / SLOT) / weight)
+            if first is not None:  # what waits for other workers in vain draws the level down
+                level = max(level, first.level(mono))
             account.used = max(own, level) * weight
-            if least is not None and own <= level:
-                account.loan = max(account.used - least * weight, 0.0)
+            if first is not None and own <= level and not account.over:
+                account.loan = max(account.used - first.standing(mono, ahead) * weight, 0.0)
                 account.used -= account.loan
         self.enter(account, mono)
-        self.bound(account, mono, ahead)
+        if self.is_off(account, mono, ahead):
+            self.bound(account, mono, ahead, first)
 
     def enter(self, account: Account, mono: float) -> None:
         """Count one in as it stands."""
@@ -96,18 +101,34 @@ class Contest:
         self._pass_time(mono)
         self._rate += units
 
-    def bound(self, account: Account, mono: float, ahead: float) -> None:
-        """Let one owe the others, or have saved up, no more than it may; time has passed for it."""
-        if self._count == 1:
-            return
-        used = account.used
-        total = self._total + self._rate * ((mono - self._at) / SLOT) - used - account.loan
-        level, weight = total / (self._weight - account.weight), account.weight
-        most = level * weight + MOST_BEFORE * (ahead if ahead > account.longest else account.longest)
-        least = (level - MOST_BEHIND * ahead) * weight
-        if used > most or (used < least and not account.loan):
-            account.used = most if used > most else least
-            self._total += account.used - used
+    def is_off(self, account: Account, mono: float, ahead: float) -> bool:
+        """Say whether one is further before the others than it may be; time has passed for it."""
+        if self._count == 1 or account.loan:
+            return False
+        most = MOST_BEFORE * (ahead if ahead > account.longest else account.longest)
+        return account.used - self._beside(account, mono) * account.weight > most
+
+    def bound(self, account: Account, mono: float, ahead: float, first: Account | None) -> None:
+        """Let one that is off owe the others no more than it may.
+
+        Those that wait in vain for other workers do not count: it owes nothing less because of them.
+        """
+        level, used = self._beside(account, mono), account.used
+        if first is not None:
+            level = max(level, first.level(mono))
+        account.used = min(used, level * account.weight + MOST_BEFORE * max(ahead, account.longest))
+        self._total += account.used - used
+
+    def lift(self, account: Account, mono: float, first: Account) -> None:
+        """One wants other workers, too: it is no further behind than the one that is next there.
+
+        Among those that want the same workers nobody falls behind: who is last is next.
+        """
+        account.pass_time(mono)
+        more = (first.level(mono) - account.level(mono)) * account.weight
+        if more > 0.0:
+            account.used += more
+            self._total += more
 
     def forgive(self, account: Account, slot_seconds: float, mono: float) -> None:
         """Slots were held in vain: one does not pay for it, nor is it paid for what others had meanwhile."""
@@ -115,11 +136,15 @@ class Contest:
         self._pass_time(mono)
         used, least = account.used, self.level(mono)
         if account.contest is self:
-            weight = self._weight - account.weight
-            least = (self._total - used - account.loan) / weight if self._count > 1 else 0.0
+            least = self._beside(account, mono) if self._count > 1 else 0.0
         account.used = max(used - slot_seconds, min(used, least * account.weight))
         if account.contest is self:
             self._total += account.used - used
+
+    def _beside(self, account: Account, mono: float) -> float:
+        """Return what the others have had on average; there must be some. Time has passed for this one."""
+        total = self._total + self._rate * ((mono - self._at) / SLOT) - account.used - account.loan
+        return total / (self._weight - account.weight)
 
     def _pass_time(self, mono: float) -> None:
         rate = self._rate

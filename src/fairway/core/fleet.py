@@ -161,7 +161,7 @@ def _measure(world: World, worker: Worker) -> None:
     )  # some shared a slot as a bundle
     for live in found:
         size = SLOT // spec.async_per_slot if kind.is_async(live.shape) else part
-        world.tree.hold(live.queue, 0, size - live.size)
+        world.tree.hold(live.queue, 0, size - live.size, live.flow)
         live.size = size
     worker.free = spec.slots * SLOT - sum(live.size for live in worker.live.values())
 

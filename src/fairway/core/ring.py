@@ -66,13 +66,13 @@ class Ring:
                 heappop(owed)
         return self._first(mono, ahead)
 
-    def least(self, priority: int, mono: float, ahead: float) -> float | None:
-        """Return the standing of the next member of the excess, if it is of this priority."""
+    def first(self, priority: int, mono: float, ahead: float) -> Member | None:
+        """Return the next member of the excess, if it is of this priority."""
         members = self.members
         if len(members) == self.owing:
             return None
         member = self._first(mono, ahead) if len(members) > 1 else next(iter(members))
-        return member.standing(mono, ahead) if member.priority == priority else None
+        return member if member.priority == priority else None
 
     def _first(self, mono: float, ahead: float) -> Member:
         """Return the first of the excess; there must be one, and another member."""

@@ -19,6 +19,7 @@ from dataclasses import replace
 from math import exp, log
 
 from fairway.core.alarms import Alarms
+from fairway.core.contest import Contest
 from fairway.core.deadlines import Deadlines
 from fairway.core.defaults import rules_below
 from fairway.core.discipline import Look, Offer, Served
@@ -292,12 +293,12 @@ class Tree:
         return served
 
     # --- slots -----------------------------------------------------------------------------------
-    def hold(self, queue: Queue, count: int, size: int, flow: str | None = None) -> None:
+    def hold(self, queue: Queue, count: int, size: int, flow: str | None) -> None:
         """Count attempts that run in a queue from now on (or no more, below 0), and the units they hold."""
         if queue.own.by_seconds:
             if size > 0:
                 queue.own.hold(flow, size)
-            else:
+            elif size < 0:
                 queue.own.release(flow, -size, 0.0)
         for member in (queue.line, *queue.path_up()):
             member.hold(size, self.mono)
@@ -308,7 +309,10 @@ class Tree:
         if queue.own.by_seconds:
             queue.own.release(flow, size, seconds)
         for member in (queue.line, *queue.path_up()):
-            member.end(size, seconds, self.mono, self.ahead)
+            member.end(size, seconds, self.mono)
+            contest, above = member.contest, member.parent
+            if contest is not None and above is not None and contest.is_off(member, self.mono, self.ahead):
+                contest.bound(member, self.mono, self.ahead, self._first_beside(above, member, above.rings))
         self._recount(queue, -count)
 
     def write_off(self, queue: Queue, size: int, seconds: float) -> None:
@@ -329,6 +333,8 @@ class Tree:
         If much more were counted beforehand, those with a small weight would be given too much at first; if
         much less, one that is a turn behind would be given all slots freed together, and then none for long.
         """
+        if turns <= 0.0:
+            return
         seconds = min(max(seconds, LEAST_H), MOST_H)
         known, self._turns_learnt = self._turns_learnt, self._turns_learnt + turns
         share = max(turns / self._turns_learnt, 1.0 - 0.95**turns)
@@ -499,11 +505,12 @@ class Tree:
         able: Collection[Taker] = queue.takers
         mono = self.mono
         while (above := below.parent) is not None:
+            contest = below.contest
             if able:
-                if below.contest is None:
+                if contest is None:
                     self._compete(above, below, able)
-            elif below.contest is not None:
-                below.contest.leave(below, mono)
+            elif contest is not None:
+                contest.leave(below, mono)
             if below.busy is not bool(able or below.held):
                 self._turn_busy(above, below)
             owes = below.held < below.assured
@@ -512,6 +519,8 @@ class Tree:
                 if taker in able:
                     if ring is None:
                         ring = above.rings[taker] = Ring()
+                    elif contest is not None and below not in ring.members:
+                        self._lift(contest, below, ring)
                     ring.put(below, owes or owes_below(below, taker), mono, self.ahead)
                 elif ring is not None:
                     ring.drop(below)
@@ -522,15 +531,30 @@ class Tree:
 
     def _compete(self, above: Queue, member: Member, able: Collection[Taker]) -> None:
         """Something of a member could begin: it competes with its siblings, as one that comes now."""
-        mono, ahead, least = self.mono, self.ahead, None
-        if not member.over:  # it is to be the next
-            for taker in able:
-                ring = above.rings.get(taker)
-                found = ring.least(member.priority, mono, ahead) if ring is not None else None
-                if found is not None and (least is None or found < least):
-                    least = found
-        above.contest_of(member).join(member, mono, ahead, least)
+        first = self._first_beside(above, member, able)
+        above.contest_of(member).join(member, self.mono, self.ahead, first)
         member.version += 1
+
+    def _lift(self, contest: Contest, member: Member, ring: Ring) -> None:
+        """A member that competes comes to stand in one more ring."""
+        first = ring.first(member.priority, self.mono, self.ahead) if ring.members else None
+        if first is not None:
+            contest.lift(member, self.mono, first)
+            member.version += 1
+
+    def _first_beside(self, above: Queue, member: Member, takers: Iterable[Taker]) -> Member | None:
+        """Return who is next on one of these kinds of workers, or would be but for *member*.
+
+        On several kinds there may be several: the one that has had most. What waits for a rare kind has had
+        little, and says nothing of the others.
+        """
+        found, most = None, 0.0
+        for taker in takers:
+            ring = above.rings.get(taker)
+            first = ring.first(member.priority, self.mono, self.ahead) if ring is not None else None
+            if first is not None and (found is None or first.level(self.mono) > most):
+                found, most = first, first.level(self.mono)
+        return found
 
     def _withdraw(self, queue: Queue) -> None:
         """Take a queue out of its parent's contest and rings; if it still competes it comes back anew."""
@@ -539,6 +563,7 @@ class Tree:
                 ring.drop(queue)
         if queue.contest is not None:
             queue.contest.leave(queue, self.mono)
+            queue.era = -1  # of no other contest
 
     def _turn_busy(self, above: Queue, member: Member) -> None:
         member.busy = not member.busy

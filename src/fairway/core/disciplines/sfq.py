@@ -98,7 +98,7 @@ class Sfq:
         if arrival.place > self._seen:
             self._arm(flow, arrival.place)
         elif is_new:
-            self._look(flow)
+            self._look(flow, arrival.shape)
 
     def put_alike(self, groups: Sequence[Alike]) -> bool:
         if len(groups) > 1:
@@ -112,7 +112,7 @@ class Sfq:
         self._came(flow, len(alike.jobs))
         due = bisect_right(alike.places, self._seen)
         if due and is_new:
-            self._look(flow)
+            self._look(flow, alike.shape)
         if due < len(alike.places):
             self._arm(flow, alike.places[due])
         return True
@@ -136,8 +136,6 @@ class Sfq:
     def offer(self, fits: Callable[[Shape], bool], now: int) -> Offer | None:
         self._pass_time(now)
         self._asker = fits
-        if self.by_seconds and self.pace.ahead != self._ahead:
-            self._note_anew()
         flow = self._next(fits)
         found = flow.first(fits, now) if flow is not None else None
         if found is None:
@@ -215,7 +213,11 @@ class Sfq:
             else:
                 del self._held[flow]
         # No more than it holds: what runs may have begun under the discipline before this one.
-        account.end(min(units, account.held), seconds, self.pace.mono, self.pace.ahead)
+        mono, ahead, here = self.pace.mono, self.pace.ahead, self._flows.get(line)
+        account.end(min(units, account.held), seconds, mono)
+        if account.contest is not None and here is not None and self._contest.is_off(account, mono, ahead):
+            first = self._least_beside(here)
+            self._contest.bound(account, mono, ahead, None if first is None else first.account)
         self._changed(line)
 
     def _changed(self, line: Hashable) -> None:
@@ -369,6 +371,8 @@ class Sfq:
 
     def _first(self, fits: Fits) -> Flow | None:
         """Return the flow that stands first. Of few shapes each has a heap, for all kinds of workers."""
+        if self.by_seconds and self.pace.ahead != self._ahead:
+            self._note_anew()
         if len(self._active) > FEW:
             return self._fronts.best(fits)
         best = self._fronts.best
@@ -411,8 +415,9 @@ class Sfq:
         return float(self._quantum or -(-most // flows))
 
     # --- who is due ------------------------------------------------------------------------------------
-    def _look(self, flow: Flow) -> None:
-        """See what of a flow is due; let it join the ring, or leave it."""
+    def _look(self, flow: Flow, new: Shape | None = None) -> None:
+        """See what of a flow is due; let it join the ring, or leave it. *new*: a shape that just became so."""
+        known = {*flow.ready} - {new} if self.by_seconds and flow.is_in else None
         flow.pass_time(self._seen)
         upcoming = flow.next_due()
         if upcoming is not None:
@@ -421,8 +426,18 @@ class Sfq:
             self._join(flow)
         elif flow.is_in and not flow.ready and self.by_seconds:
             self._contest.leave(flow.account, self.pace.mono)
+        elif known is not None and not flow.ready.keys() <= known:
+            self._lift(flow, flow.ready.keys() - known)
         flow.is_in = bool(flow.ready)
         self._fronts.changed(flow)
+
+    def _lift(self, flow: Flow, shapes: Collection[Shape]) -> None:
+        """A flow that competes comes to want what other flows want: it has saved up no claim on that."""
+        flow.is_in = False  # so that the first is another one
+        for shape in shapes:
+            first = self._first(shape.is_like)
+            if first is not None:
+                self._contest.lift(flow.account, self.pace.mono, first.account)
 
     def _hear(self, flow: Rack, shape: Shape, due: int) -> None:
         """A flow has a job of a shape due, or has none any more."""
@@ -446,9 +461,9 @@ class Sfq:
 
     def _join(self, flow: Flow) -> None:
         if self.by_seconds:
-            least = self._least_beside(flow) if not flow.account.over else None
-            standing = None if least is None else least.account.standing(self.pace.mono, self.pace.ahead)
-            self._contest.join(flow.account, self.pace.mono, self.pace.ahead, standing)
+            first = self._least_beside(flow)
+            beside = None if first is None else first.account
+            self._contest.join(flow.account, self.pace.mono, self.pace.ahead, beside)
         else:
             flow.credit = 0.0
             self._to_the_end(flow)
