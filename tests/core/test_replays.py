@@ -127,7 +127,7 @@ BOUNDS = {
     "equal": Bound(0.0, 0.0),
     "alike": Bound(0.0, 0.0),
     "memoryless": Bound(0.0, 0.0),
-    "tail": Bound(3.0, 0.0),
+    "tail": Bound(6.0, 0.0),
     "days": Bound(25.0, 5.0),
     "by_user": Bound(10.0, 1.0),
     "two_lengths": Bound(2.0, 0.0),

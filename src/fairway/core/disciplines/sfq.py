@@ -416,7 +416,7 @@ class Sfq:
 
     # --- who is due ------------------------------------------------------------------------------------
     def _look(self, flow: Flow, new: Shape | None = None) -> None:
-        """See what of a flow is due; let it join the ring, or leave it. *new*: a shape that just became so."""
+        """See what of a flow is due; let it join or leave the ring. *new*: a shape that has become so."""
         known = {*flow.ready} - {new} if self.by_seconds and flow.is_in else None
         flow.pass_time(self._seen)
         upcoming = flow.next_due()
