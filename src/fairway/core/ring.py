@@ -64,7 +64,9 @@ class Ring:
                 if version == member.version and members.get(member):
                     return member
                 heappop(owed)
-        return self._first(mono, ahead)
+        found = self._first(mono, ahead)
+        assert found is not None, "members of the excess, and none of them noted"
+        return found
 
     def first(self, priority: int, mono: float, ahead: float) -> Member | None:
         """Return the next member of the excess, if it is of this priority."""
@@ -72,12 +74,13 @@ class Ring:
         if len(members) == self.owing:
             return None
         member = self._first(mono, ahead) if len(members) > 1 else next(iter(members))
-        return member if member.priority == priority else None
+        # In the middle of a change the notes of those that change may all be void.
+        return member if member is not None and member.priority == priority else None
 
-    def _first(self, mono: float, ahead: float) -> Member:
-        """Return the first of the excess; there must be one, and another member."""
+    def _first(self, mono: float, ahead: float) -> Member | None:
+        """Return the first of the excess that is noted; there must be two members."""
         excess, members = self._excess, self.members
-        while True:
+        while excess:
             rank, noted, served, order, version, member = excess[0]
             if version != member.version or members.get(member) is not False:
                 heappop(excess)
@@ -86,6 +89,7 @@ class Ring:
             if standing <= noted:
                 return member
             heapreplace(excess, (rank, standing, served, order, version, member))
+        return None
 
     def note_anew(self, member: Member, mono: float, ahead: float) -> None:
         """Note where a member stands, if it is in: what was noted before its version rose is void."""

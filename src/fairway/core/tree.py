@@ -509,6 +509,8 @@ class Tree:
             if able:
                 if contest is None:
                     self._compete(above, below, able)
+                elif len(self.takers) > 1:
+                    self._lift(contest, above, below, able)
             elif contest is not None:
                 contest.leave(below, mono)
             if below.busy is not bool(able or below.held):
@@ -519,8 +521,6 @@ class Tree:
                 if taker in able:
                     if ring is None:
                         ring = above.rings[taker] = Ring()
-                    elif contest is not None and below not in ring.members:
-                        self._lift(contest, below, ring)
                     ring.put(below, owes or owes_below(below, taker), mono, self.ahead)
                 elif ring is not None:
                     ring.drop(below)
@@ -535,12 +535,15 @@ class Tree:
         above.contest_of(member).join(member, self.mono, self.ahead, first)
         member.version += 1
 
-    def _lift(self, contest: Contest, member: Member, ring: Ring) -> None:
-        """A member that competes comes to stand in one more ring."""
-        first = ring.first(member.priority, self.mono, self.ahead) if ring.members else None
-        if first is not None:
-            contest.lift(member, self.mono, first)
-            member.version += 1
+    def _lift(self, contest: Contest, above: Queue, member: Member, able: Collection[Taker]) -> None:
+        """A member that competes may come to stand in more rings; done before it is noted in any."""
+        for taker in able:
+            ring = above.rings.get(taker)
+            if ring is not None and ring.members and member not in ring.members:
+                first = ring.first(member.priority, self.mono, self.ahead)
+                if first is not None:
+                    contest.lift(member, self.mono, first)
+                    member.version += 1
 
     def _first_beside(self, above: Queue, member: Member, takers: Iterable[Taker]) -> Member | None:
         """Return who is next on one of these kinds of workers, or would be but for *member*.
