@@ -23,7 +23,7 @@ SIDE_BY_SIDE := tests/integration tests/acceptance tests/faults
 CHECKED := src tests $(wildcard bench/*.py bench/fairness/*.py examples/*/*.py)
 TYPED := src $(wildcard bench/*.py bench/fairness/*.py examples/*/*.py)
 
-.PHONY: help setup up test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-fairness bench-backlog bench-takeover bench-idle bench-memory lock fmt clean
+.PHONY: help setup up stock test test-all test-properties test-16 test-faults drill lint types imports unit processes bench bench-peers bench-flood bench-fairness bench-backlog bench-takeover bench-idle bench-memory lock fmt clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /	/' | sort | \
@@ -76,7 +76,17 @@ imports: setup types
 	@echo "== lint-imports"
 	@$(BIN)/lint-imports
 
-unit: setup imports
+# PostgreSQL as users have it: from the system's packages, with LLVM. Where there is none and we may, it is installed.
+stock: setup
+	@ls /usr/lib/postgresql/*/lib/llvmjit.so >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    echo "installing the system's PostgreSQL"; \
+	    DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; \
+	    apt-get install -qq -y --no-install-recommends postgresql >/dev/null 2>&1 || \
+	      { apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql >/dev/null; }; \
+	  else echo "no PostgreSQL of the system's packages here: tests on it are skipped"; fi; }
+
+unit: setup stock imports
 	@echo "== tests without processes of their own, four at a time: some wait for a disk or a clock"
 	@TMPDIR=$(MEMORY) $(BIN)/pytest -q -n 4 --session-timeout=700 tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 

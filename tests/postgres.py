@@ -20,6 +20,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,8 @@ from fairway.stores.postgres import PostgresStore
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 START_SECONDS = 30.0
+#: Where Debian's packages put their servers; they compile statements (LLVM), which the wheel's cannot.
+PACKAGED = Path("/usr/lib/postgresql")
 
 
 def find_binaries(version: int = 18) -> Path:
@@ -43,11 +46,21 @@ def find_binaries(version: int = 18) -> Path:
     return Path(spec.origin).parent / ("pginstall18" if version == 18 else "pginstall") / "bin"
 
 
+def find_packaged() -> Path | None:
+    """Return the folder with the binaries of the newest server of this system's packages that compiles."""
+    found = [path.parent.parent for path in PACKAGED.glob("*/lib/llvmjit.so")]
+    return max(found, key=lambda path: int(path.name)) / "bin" if found else None
+
+
 class TempPostgres:
     """A server in a folder of its own, on a port of its own."""
 
+    #: What differs from the server's own defaults, unless told otherwise.
+    tuned: Mapping[str, Any] = {"shared_buffers": "128MB", "max_connections": 200}
+    locale: tuple[str, ...] = ("--locale=C",)
+
     def __init__(self, version: int = 18, durable: bool = False, **settings: Any) -> None:
-        self.binaries = find_binaries(version)
+        self.binaries = self.find(version)
         self.folder = Path(tempfile.mkdtemp(prefix="fairway-pg-"))
         self.settings = {**(DURABLE if durable else FAST), **settings}
         self.port = free_port()
@@ -56,6 +69,10 @@ class TempPostgres:
         self._template: str | None = None
         if os.geteuid() == 0:
             self._leave_root()
+
+    def find(self, version: int) -> Path:
+        """Return the folder with its binaries."""
+        return find_binaries(version)
 
     @property
     def dsn(self) -> str:
@@ -74,8 +91,7 @@ class TempPostgres:
             "port": self.port,
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": self.folder,
-            "shared_buffers": "128MB",
-            "max_connections": 200,
+            **self.tuned,
             **self.settings,
         }
         with (self.folder / "log").open("ab") as log:
@@ -150,7 +166,7 @@ class TempPostgres:
 
     def _make_cluster(self) -> None:
         command = [str(self.binaries / "initdb"), "-D", str(self._data), "-A", "trust", "-U", "fairway"]
-        options = ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        options = ["-E", "UTF8", *self.locale, "--no-sync", "--no-instructions"]
         subprocess.run(
             [*command, *options], check=True, capture_output=True, timeout=60, **self._running_as()
         )
@@ -190,6 +206,50 @@ class TempPostgres:
             return False
 
 
+class StockPostgres(TempPostgres):
+    """A server as Debian's package has it: its defaults, a language that sorts otherwise than bytes, LLVM.
+
+    But it trusts the disk, as tests may, and counts what statements cost, compiling too.
+    """
+
+    tuned: Mapping[str, Any] = {}
+    locale = ("--locale=C", "--locale-provider=icu", "--icu-locale=en-US")
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.settings = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", **settings}
+
+    def find(self, version: int) -> Path:
+        found = find_packaged()
+        if found is None:
+            raise RuntimeError("no PostgreSQL of this system's packages: apt-get install postgresql")
+        return found
+
+    async def compiled(self, dsn: str) -> list[str]:
+        """Return the statements that were compiled in a database."""
+        connection = await asyncpg.connect(self.dsn, timeout=10)
+        try:
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+            rows = await connection.fetch(
+                "SELECT query FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid"
+                " WHERE d.datname = $1 AND jit_functions > 0",
+                _name_in(dsn),
+            )
+        finally:
+            await connection.close()
+        return [row[0] for row in rows]
+
+
+async def execute(dsn: str, *words: str) -> None:
+    """Say some words to a database, one after the other."""
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        for one in words:
+            await connection.execute(one, timeout=10)
+    finally:
+        await connection.close(timeout=5)
+
+
 def free_port() -> int:
     """Return a port that nobody listens on just now."""
     with socket.socket() as probe:
@@ -209,6 +269,15 @@ def with_suppress(call: Any, *values: Any) -> None:
 def shared_server(version: int = 18) -> TempPostgres:
     """Return the server of this test run, started at its first use."""
     server = TempPostgres(version).start()
+    atexit.register(server.stop)
+    return server
+
+
+@functools.cache
+def stock_server() -> StockPostgres:
+    """Return the server of this system's packages for this test run, started at its first use."""
+    server = StockPostgres()
+    server.start()
     atexit.register(server.stop)
     return server
 

@@ -11,10 +11,11 @@ import asyncpg
 import pytest
 from click.testing import CliRunner
 
-from fairway.cli.checks import check_postgres
+from fairway.cli.checks import Finding
 from fairway.cli.main import main
+from fairway.cli.postgres_checks import check_postgres
 from tests.conformance.test_upgrade import UNDO
-from tests.postgres import TempPostgres, shared_server
+from tests.postgres import TempPostgres, execute, shared_server
 
 
 @pytest.fixture
@@ -22,15 +23,6 @@ def empty() -> Iterator[str]:
     made = asyncio.run(shared_server().make_empty_database())
     yield made
     asyncio.run(shared_server().drop_database(made))
-
-
-async def execute(dsn: str, *words: str) -> None:
-    connection = await asyncpg.connect(dsn, timeout=10)
-    try:
-        for one in words:
-            await connection.execute(one, timeout=10)
-    finally:
-        await connection.close(timeout=5)
 
 
 def test_init_without_rights_says_so_in_a_line_and_leaves_nothing(empty: str) -> None:
@@ -43,7 +35,7 @@ def test_init_without_rights_says_so_in_a_line_and_leaves_nothing(empty: str) ->
         result = CliRunner().invoke(main, ["init", "--database", address])
         assert result.exit_code == 1
         [line] = result.stderr.splitlines()
-        assert "permission denied" in line
+        assert f"CREATE SCHEMA fairway AUTHORIZATION {poor};" in line
         schemas = asyncio.run(_schemas(empty))
         assert "fairway" not in schemas
     finally:
@@ -58,16 +50,18 @@ async def _schemas(dsn: str) -> list[str]:
         await connection.close(timeout=5)
 
 
+def look(dsn: str) -> dict[str, Finding]:
+    return {finding.check: finding for finding in check_postgres(dsn)}
+
+
 def test_the_doctor_looks_whether_there_are_tables_and_whether_commits_are_kept(empty: str) -> None:
-    assert check_postgres(empty).status == "warn"
-    assert "fairway init" in check_postgres(empty).advice
+    assert look(empty)["postgres"].status == "warn"
+    assert "fairway init" in look(empty)["postgres"].advice
     assert CliRunner().invoke(main, ["init", "--database", empty]).exit_code == 0
-    found = check_postgres(empty)  # the server that the tests share is fast, and forgets in a crash
-    assert (found.status, found.found) == (
-        "warn",
-        "fsync is off and full_page_writes is off and synchronous_commit is off",
-    )
-    assert "may lose accepted jobs" in found.advice
+    found = look(empty)  # the server that the tests share is fast, and forgets in a crash
+    assert found["wal"].found == "fsync is off and full_page_writes is off"
+    assert found["commits"].found == "synchronous_commit is off"
+    assert "may lose accepted jobs" in found["commits"].advice
 
 
 def test_init_says_whether_the_schema_is_new_was_old_or_was_ready(empty: str) -> None:
@@ -88,7 +82,7 @@ def test_init_and_the_doctor_refuse_a_server_that_is_too_old(
     result = CliRunner().invoke(main, ["init", "--database", empty])
     [line] = result.stderr.splitlines()
     assert result.exit_code == 1 and "use 99 or newer" in line
-    found = check_postgres(empty)
+    [found] = check_postgres(empty)
     assert found.status == "fail" and "use 99 or newer" in found.found
 
 
@@ -96,10 +90,10 @@ def test_the_doctor_is_content_with_a_server_that_keeps_its_word() -> None:
     server = TempPostgres(durable=True)
     try:
         dsn = server.start().new_database()
-        assert check_postgres(dsn).status == "ok"
+        assert {finding.status for finding in check_postgres(dsn)} == {"ok"}
         asyncio.run(
             execute(dsn, "ALTER DATABASE " + urlsplit(dsn).path[1:] + " SET synchronous_commit = off")
         )
-        assert check_postgres(dsn).found == "synchronous_commit is off"
+        assert look(dsn)["commits"].found == "synchronous_commit is off"
     finally:
         server.stop()

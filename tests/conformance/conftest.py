@@ -12,15 +12,23 @@ from fairway.stores.memory import MemoryStore
 from fairway.stores.postgres import PostgresStore
 from fairway.stores.sqlite import SqliteStore
 from tests.conformance.stage import Stage
-from tests.postgres import shared_server
+from tests.postgres import StockPostgres, TempPostgres, find_packaged, shared_server, stock_server
 
-STORES = ("memory", "sqlite", "postgres")
+#: `stock` is PostgreSQL as this system's packages have it.
+STORES = ("memory", "sqlite", "postgres", "stock")
+
+
+def server_of(kind: str) -> TempPostgres:
+    """Return the server of a store on PostgreSQL."""
+    if kind == "stock" and find_packaged() is None:
+        pytest.skip("no PostgreSQL of this system's packages; make test installs one where it may")
+    return stock_server() if kind == "stock" else shared_server()
 
 
 async def make_store(kind: str, folder: Path) -> Store:
     """Make a store that keeps what it keeps in *folder*, or in a database of its own."""
-    if kind == "postgres":
-        return PostgresStore(await shared_server().make_database())
+    if kind in ("postgres", "stock"):
+        return PostgresStore(await server_of(kind).make_database())
     return MemoryStore() if kind == "memory" else SqliteStore(folder / "fairway.db")
 
 
@@ -31,7 +39,10 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     yield opened
     await opened.close()
     if isinstance(opened, PostgresStore):
-        await shared_server().drop_database(opened.dsn)
+        server = server_of(request.param)
+        compiled = await server.compiled(opened.dsn) if isinstance(server, StockPostgres) else []
+        await server.drop_database(opened.dsn)
+        assert not compiled, "the server compiled these statements, at each call anew"
 
 
 @pytest.fixture

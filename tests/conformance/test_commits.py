@@ -87,6 +87,28 @@ async def test_every_way_to_end(stage: Stage, state: str) -> None:
     assert await stage.states(1) == [State(state)]
 
 
+@pytest.mark.parametrize("count", [1, 3, 120], ids=["one", "few", "a run of ids"])
+@pytest.mark.parametrize("cause", [None, "c1"], ids=["well", "failed"])
+async def test_an_end_may_know_better_when_it_started(stage: Stage, count: int, cause: str | None) -> None:
+    jobs = list(range(1, count + 1))
+    await stage.submit(*map(new_job, [*jobs, 1000]))
+    await stage.begin(*jobs, 1000)
+    late = an_end(1, started_at=NOW + 5, cause=cause)._replace(jobs=jobs)
+    await stage.commit(ends=[late, an_end(1000, cause=cause)])
+    assert {job.started_at for job in await stage.store.find_jobs(jobs)} == {NOW + 5}
+    assert (await stage.get(1000)).started_at == NOW + 1, "as it was begun"
+
+
+@pytest.mark.parametrize("groups", [2, 20], ids=["few groups", "each its own"])
+async def test_each_end_has_its_own_start(stage: Stage, groups: int) -> None:
+    jobs = [3 * number for number in range(1, groups + 1)]
+    await stage.submit(*map(new_job, jobs))
+    await stage.begin(*jobs)
+    await stage.commit(ends=[an_end(job, outcome=b"%d" % job, started_at=NOW + job) for job in jobs])
+    found = {job.id: job.started_at for job in await stage.store.find_jobs(jobs)}
+    assert found == {job: NOW + job for job in jobs}
+
+
 @pytest.mark.parametrize(
     "stale",
     [an_end(1, attempt=2), an_end(1, incarnation="w1-b"), an_end(2), an_end(3), an_end(4)],

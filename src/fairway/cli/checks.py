@@ -1,11 +1,10 @@
-"""What `fairway doctor` looks at on this machine.
+"""What `fairway doctor` looks at on this machine; `postgres_checks.py` has what it looks at on a server.
 
 Each check returns one finding: ok, warn (it works, but) or fail (it will not), with what to do.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import shutil
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairway.errors import FairwayError
-from fairway.places import data_directory, postgres_address
+from fairway.places import data_directory
 
-DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 SQLITE_FIXED = (3, 51, 3)
 FILES_WANTED = 4096
 FREE_WANTED_BYTES = 1 << 30
@@ -49,38 +47,6 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
     if version < (3, 11):
         return Finding("fail", "python", found, "install Python 3.11 or newer")
     return Finding("ok", "python", found)
-
-
-def check_postgres(address: str) -> Finding:
-    """Can it be reached, is it of a version we know, is it prepared?"""
-    try:
-        version, schema, tables, loose = asyncio.run(_look_at_postgres(address))
-    except ImportError as error:
-        return Finding("fail", "postgres", f"asyncpg is missing: {error}", "pip install 'fairway[postgres]'")
-    except FairwayError as error:
-        return Finding("fail", "postgres", str(error), "look at --database, and at the server")
-    if not tables:
-        return Finding("warn", "postgres", f"schema {schema} is not there yet", "run `fairway init`")
-    if loose:
-        advice = "a crash of the server may lose accepted jobs; turn it on"
-        return Finding("warn", "postgres", " and ".join(f"{name} is off" for name in loose), advice)
-    return Finding("ok", "postgres", f"version {version}, schema {schema} of version {tables}")
-
-
-async def _look_at_postgres(address: str) -> tuple[int, str, int, list[str]]:
-    from fairway.stores.postgres.connection import connect
-    from fairway.stores.postgres.migrate import find_version
-    from fairway.stores.postgres.sql import migrations_of
-
-    dsn, schema = postgres_address(address)
-    connection = await connect(dsn)
-    try:
-        newest = migrations_of(schema)[-1][0]
-        loose = [name for name in DURABLE if await connection.fetchval(f"SHOW {name}") == "off"]
-        version = connection.get_server_version().major
-        return version, schema, await find_version(connection, schema, newest), loose
-    finally:
-        await connection.close(timeout=5)
 
 
 def check_webhooks(secret: str | None = None) -> Finding:

@@ -17,7 +17,6 @@ from fairway.cli.checks import (
     check_database,
     check_file_system,
     check_open_files,
-    check_postgres,
     check_python,
     check_space,
     check_sqlite,
@@ -26,6 +25,7 @@ from fairway.cli.checks import (
 from fairway.cli.moments import seconds_since, show_seconds
 from fairway.cli.output import COLOURS, clean, say, show_json
 from fairway.cli.parsing import database_address
+from fairway.cli.postgres_checks import check_postgres
 from fairway.cli.troubles import check_troubles
 from fairway.errors import FairwayError
 from fairway.places import data_directory, is_postgres, sqlite_file
@@ -50,16 +50,16 @@ def doctor(database: str | None) -> int:
 
 def _show(finding: Finding) -> None:
     status = click.style(finding.status.ljust(4), fg=COLOURS[finding.status])
-    say(f"{status}  {finding.check.ljust(11)}  {clean(finding.found)}")
+    say(f"{status}  {finding.check.ljust(12)}  {clean(finding.found)}")
     if finding.advice:
-        say(f"{'':19}{clean(finding.advice)}")
+        say(f"{'':20}{clean(finding.advice)}")
 
 
 def examine(database: str | None) -> Iterator[Finding]:
     """Yield a finding for each check."""
     yield check_python()
     if database and is_postgres(database):
-        yield check_postgres(database)
+        yield from check_postgres(database)
     else:
         file = sqlite_file(database) if database else data_directory() / "fairway.db"
         sqlite = check_sqlite()

@@ -148,8 +148,8 @@ async def _end(connection: Connection, sql: Sql, ends: Sequence[End], now: int) 
         return
     groups: dict[Row, list[int]] = defaultdict(list)
     failed: list[Row] = []
-    for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause in ends:
-        values = attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes
+    for some, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause, started_at in ends:
+        values = attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes, started_at
         if cause is None:
             groups[values] += some
         else:
@@ -305,7 +305,7 @@ async def _begin(connection: Connection, sql: Sql, begins: Sequence[Begin]) -> l
     if not begins:
         return []
     groups: dict[Row, list[int]] = defaultdict(list)
-    for some, incarnation, worker, started_at, _, _ in begins:
+    for some, incarnation, worker, started_at, *_ in begins:
         groups[incarnation, worker, started_at] += some
     runs, rest = _with_runs(groups)
     rows: list[Row] = []

@@ -36,6 +36,13 @@ BY_KEY = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 #: So there is one plan for each. Left to itself the server makes a new one for every array it is given, which
 #: takes longer than to begin a job.
 PLANS = "plan_cache_mode"
+#: Before version 18 a plan that cannot but read a table from end to end, be it of one row, is said to cost 10
+#: billion by `BY_KEY`. A server with LLVM then compiles the statement, anew at each call: 100 ms for 1.
+COMPILES = "jit"
+#: What our statements are written for, whatever was set for the role: each sees what was committed before it,
+#: and a backslash in a text is a backslash.
+LEVEL = "read committed"
+PLAIN_TEXT = "standard_conforming_strings"
 
 T = TypeVar("T")
 Connection = Any  # asyncpg's
@@ -62,10 +69,12 @@ class Connections:
         direct: bool,
         name: str = NAME,
         greet: Callable[[Connection], Awaitable[None]] | None = None,
+        spare: Connections | None = None,
     ) -> None:
         self._dsn, self._most, self._direct = dsn, most, direct
         self._name = name  # as the server shows it
         self._greet = greet  # each new one, before it is used
+        self._spare = spare  # gives one up for us if the server has none left
         self._pool: Pool | None = None
 
     async def close(self) -> None:
@@ -253,8 +262,18 @@ class Connections:
 
     def _open(self) -> Pool:
         if self._pool is None:
-            self._pool = Pool(self._connect, self._most)
+            beg = None if self._spare is None else self._spare.give_one_up
+            self._pool = Pool(self._connect, self._most, beg)
         return self._pool
+
+    def give_one_up(self) -> bool:
+        """Close one connection for others; say whether there was one to spare."""
+        return self._pool is not None and self._pool.give_one_up()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one connection must do, for the server had no second one."""
+        return self._pool is not None and self._pool.is_alone
 
     async def _connect(self) -> Connection:
         options = _options(self._direct, self._name)
@@ -300,7 +319,8 @@ async def connect(dsn: str) -> Connection:
 
 def _options(direct: bool, name: str = NAME) -> dict[str, Any]:
     settings = {key: str(int(value * 1000)) for key, value in TIMEOUTS.items()}
-    settings |= dict.fromkeys(BY_KEY, "off") | {PLANS: "force_generic_plan"}
+    settings |= dict.fromkeys(BY_KEY, "off") | {PLANS: "force_generic_plan", COMPILES: "off"}
+    settings |= {"default_transaction_isolation": LEVEL, PLAIN_TEXT: "on"}
     keepalives = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
     return {
         "server_settings": {"application_name": name, **settings, **keepalives} if direct else None,
@@ -314,7 +334,8 @@ def _options(direct: bool, name: str = NAME) -> dict[str, Any]:
 def _begin(begin: str, **changes: float) -> str:
     timeouts = TIMEOUTS | changes
     words = [f"SET LOCAL {key} = {int(value * 1000)}" for key, value in timeouts.items()]
-    return ";".join([begin, *words, ""])
+    fixed = [f"SET LOCAL {COMPILES} = off", f"SET LOCAL {PLAIN_TEXT} = on"]
+    return ";".join([f"{begin} ISOLATION LEVEL {LEVEL}", *words, *fixed, ""])
 
 
 def _heed(connection: Any, message: Any) -> None:

@@ -24,6 +24,19 @@ UNION ALL
 SELECT typname, false FROM pg_type WHERE typnamespace IN (SELECT oid FROM ours)
 """
 
+#: Names are quoted as SQL wants them: what comes of them is said to people, to be run.
+RIGHTS = """
+SELECT quote_ident(current_user) AS role,
+       quote_ident(current_database()) AS database,
+       has_database_privilege(current_database(), 'CREATE') AS may_make_schemas,
+       quote_ident(pg_get_userbyid(n.nspowner)) AS owner,
+       has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE') AS may_make_tables,
+       has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(meta.oid, 'SELECT') AS may_read
+  FROM (SELECT) AS one
+  LEFT JOIN pg_namespace AS n ON n.nspname = $1
+  LEFT JOIN pg_class AS meta ON meta.relnamespace = n.oid AND meta.relname = 'meta'
+"""
+
 Migrated = Literal["prepared", "updated"]
 
 
@@ -40,7 +53,7 @@ async def migrate(connection: Connection, schema: str) -> Migrated | None:
     version = await find_version(connection, schema, newest)  # once more: somebody may have been faster
     if version == newest:
         return None
-    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    await _make_schema(connection, schema)
     for number, script in migrations:
         if number > version:
             await connection.execute(script)
@@ -51,6 +64,27 @@ async def migrate(connection: Connection, schema: str) -> Migrated | None:
     return "prepared" if version == 0 else "updated"
 
 
+async def _make_schema(connection: Connection, schema: str) -> None:
+    """Make the schema if it is not there; raise what an admin has to run if we may not.
+
+    An admin may have made it for a role that may make none: even IF NOT EXISTS would be refused then.
+    """
+    rights = await connection.fetchrow(RIGHTS, schema)
+    role, where = rights["role"], f"let an admin of database {rights['database']} run"
+    if rights["owner"] is None and not rights["may_make_schemas"]:
+        raise StoreUnusable(
+            f"there is no schema {schema}, and role {role} may make none; "
+            f"{where}: CREATE SCHEMA {schema} AUTHORIZATION {role};"
+        )
+    if rights["owner"] is None:
+        await connection.execute(f"CREATE SCHEMA {schema}")
+    elif not rights["may_make_tables"]:
+        raise StoreUnusable(
+            f"schema {schema} belongs to {rights['owner']}, and role {role} may make no tables in it; "
+            f"{where}: ALTER SCHEMA {schema} OWNER TO {role};"
+        )
+
+
 async def find_version(connection: Connection, schema: str, newest: int) -> int:
     """Return the version of the schema, 0 for none or an empty one; raise if we must not touch it."""
     found = {(name, is_table) for name, is_table in await connection.fetch(CONTENTS, schema)}
@@ -58,6 +92,7 @@ async def find_version(connection: Connection, schema: str, newest: int) -> int:
         return 0
     meta: dict[str, str] = {}
     if ("meta", True) in found:
+        await _check_reader(connection, schema)
         meta = dict(await connection.fetch(in_schema("SELECT key, value FROM fairway.meta", schema)))
     if meta.get("product") != "fairway":
         raise StoreUnusable(f"schema {schema} holds what is not Fairway's; name another --scheduler")
@@ -67,3 +102,13 @@ async def find_version(connection: Connection, schema: str, newest: int) -> int:
             f"schema {schema} is of version {version}, this Fairway knows {newest}; use the newer Fairway"
         )
     return version
+
+
+async def _check_reader(connection: Connection, schema: str) -> None:
+    rights = await connection.fetchrow(RIGHTS, schema)
+    if not rights["may_read"]:
+        role, owner = rights["role"], rights["owner"]
+        raise StoreUnusable(
+            f"schema {schema} belongs to {owner}, and role {role} may not read it; connect as {owner}, "
+            f"or let an admin of database {rights['database']} run: GRANT {owner} TO {role};"
+        )

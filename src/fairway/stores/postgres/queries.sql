@@ -24,18 +24,19 @@ UPDATE fairway.request
  WHERE key = $1::text
 
 -- name: find_taken_ids
--- Which ids in these ranges belong to a job already. Ids are drawn at random, so two makers may meet. OFFSET 0 keeps
--- each look apart: joined, it would be a walk through the whole table, to be compared with the ranges.
+-- An id in each of these ranges that belongs to a job already. Ids are drawn at random, so two makers may meet. LIMIT
+-- keeps each look apart: joined, it would be a walk through the whole table, to be compared with the ranges. And it tells
+-- the planner that little is looked for, else it guesses that a range has a 200th of all jobs.
 WITH range AS (
   SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS range (first, last)
 )
 SELECT taken.id
   FROM range
- CROSS JOIN LATERAL (SELECT id FROM fairway.job WHERE id BETWEEN range.first AND range.last OFFSET 0) AS taken
+ CROSS JOIN LATERAL (SELECT id FROM fairway.job WHERE id BETWEEN range.first AND range.last LIMIT 1) AS taken
 UNION ALL
 SELECT taken.id
   FROM range
- CROSS JOIN LATERAL (SELECT id FROM fairway.ended WHERE id BETWEEN range.first AND range.last OFFSET 0) AS taken
+ CROSS JOIN LATERAL (SELECT id FROM fairway.ended WHERE id BETWEEN range.first AND range.last LIMIT 1) AS taken
 
 -- name: find_known_ids
 SELECT id FROM fairway.job WHERE id = ANY($1::bigint[])
@@ -326,14 +327,15 @@ WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest($1::text::bigint[], $2::text::integer[]) AS e (id, number)
     JOIN unnest(
-           $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[]
-         ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, number)
+           $3::integer[], $4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::integer[], $9::integer[],
+           $10::bigint[]
+         ) WITH ORDINALITY AS g (attempt, incarnation, state, outcome, ended_at, tries, crashes, started_at, number)
       ON g.number = e.number
    WHERE j.id = e.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
-            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
+            coalesce(g.started_at, j.started_at), g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
@@ -348,13 +350,13 @@ WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest(
            $1::text::bigint[], $2::integer[], $3::text[], $4::smallint[], $5::bytea[], $6::bigint[], $7::integer[],
-           $8::integer[]
-         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes)
+           $8::integer[], $9::bigint[]
+         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes, started_at)
    WHERE j.id = g.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
-            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
+            coalesce(g.started_at, j.started_at), g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
@@ -369,13 +371,14 @@ WITH gone AS (
   DELETE FROM fairway.job AS j
    USING unnest(
            $1::text::bigint[], $2::integer[], $3::text[], $4::smallint[], $5::bytea[], $6::bigint[], $7::integer[],
-           $8::integer[], $9::text[]
-         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes, cause)
+           $8::integer[], $9::bigint[], $10::text[]
+         ) AS g (id, attempt, incarnation, state, outcome, ended_at, tries, crashes, started_at, cause)
    WHERE j.id = g.id
      AND CASE WHEN j.attempt = g.attempt AND j.incarnation = g.incarnation AND j.state = 1 THEN true ELSE false END
   RETURNING j.id, g.state, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, g.tries, g.crashes, NULL::bytea, j.generation, j.incarnation, j.worker,
-            j.started_at, g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras, g.cause
+            coalesce(g.started_at, j.started_at), g.ended_at, j.rules, j.unique_key, g.outcome, j.payload, j.extras,
+            g.cause
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,
@@ -391,7 +394,7 @@ WITH gone AS (
    WHERE j.id BETWEEN $1::bigint AND $2::bigint AND j.attempt = $3::integer AND j.incarnation = $4::text AND j.state = 1
   RETURNING j.id, $5::smallint, j.queue, j.flow, j.priority, j.adapter, j.task, j.tags, j.once, j.run_at, j.place,
             j.created_at, j.attempt, $8::integer, $9::integer, NULL::bytea, j.generation, j.incarnation, j.worker,
-            j.started_at, $7::bigint, j.rules, j.unique_key, $6::bytea, j.payload, j.extras
+            coalesce($10::bigint, j.started_at), $7::bigint, j.rules, j.unique_key, $6::bytea, j.payload, j.extras
 )
 INSERT INTO fairway.ended (
   id, state, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, attempt, tries, crashes,

@@ -62,6 +62,8 @@ from fairway.times import MICRO
 KEY_SECONDS = 1.0  # how long a submit waits for an equal unique key in somebody's open transaction
 SEARCH_SECONDS = 10.0
 COMMON, URGENT = 8, 4  # connections: for anybody, for the leader
+#: What a node opens at most, with the one that hears the doorbell; and what it needs to lead and be called.
+MOST_CONNECTIONS, LEAST_CONNECTIONS = COMMON + URGENT + 1, 3
 LOOK_SECONDS = 1.0
 SEARCHES = 4  # at once: others want to read, too
 EVENT_ROWS = 200
@@ -96,7 +98,7 @@ class PostgresStore:
         finally:
             await connection.close(timeout=2)
         self._common = Connections(self.dsn, COMMON, direct=direct)
-        self._urgent = Connections(self.dsn, URGENT, direct=direct)
+        self._urgent = Connections(self.dsn, URGENT, direct=direct, spare=self._common)
         self._direct = direct
         async with self._common.writing() as connection:
             await migrate(connection, self.schema)
@@ -283,6 +285,8 @@ class PostgresStore:
         after: Awaitable[object] | None = None,
     ) -> Receipt:
         books = self._books
+        if after is not None and self._urgent.is_alone:
+            await asyncio.shield(after)  # it may need the one connection that there is
         if at_once.begins_at_once(batch, submissions):
             short = await self._begin_at_once(submissions[0], batch, now, term, holder)
             if short is not None:
@@ -462,7 +466,12 @@ class PostgresStore:
         """Answer the doorbell from now on: for the node that leads."""
         if self._ear is None and self._direct:
             self._ear = Connections(
-                self.dsn, 1, direct=True, name="fairway doorbell", greet=self._bell.listen_on
+                self.dsn,
+                1,
+                direct=True,
+                name="fairway doorbell",
+                greet=self._bell.listen_on,
+                spare=self._common,
             )
         return True
 

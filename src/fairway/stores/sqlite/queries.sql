@@ -24,7 +24,7 @@ UPDATE request
  WHERE key = ?1
 
 -- name: find_taken_ids
--- Which ids in these ranges belong to a job already. Ids are drawn at random, so two makers may meet.
+-- The ids in these ranges that belong to a job already. Ids are drawn at random, so two makers may meet.
 WITH range (first, last) AS (
   SELECT a.value, b.value
     FROM json_each(?1) AS a
@@ -103,8 +103,8 @@ INSERT INTO ended (
   extras
 )
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
-       ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
-       extras
+       ?8, NULL, generation, live.incarnation, live.worker, coalesce(?9, live.started_at), ?6, rules, unique_key,
+       ?5, payload, extras
   FROM carray(?1) AS over
  CROSS JOIN live ON live.id = over.value
  CROSS JOIN job ON job.id = over.value
@@ -118,8 +118,8 @@ INSERT INTO ended (
   extras, cause
 )
 SELECT job.id, ?4, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, live.attempt, ?7,
-       ?8, NULL, generation, live.incarnation, live.worker, live.started_at, ?6, rules, unique_key, ?5, payload,
-       extras, ?9
+       ?8, NULL, generation, live.incarnation, live.worker, coalesce(?9, live.started_at), ?6, rules, unique_key,
+       ?5, payload, extras, ?10
   FROM carray(?1) AS over
  CROSS JOIN live ON live.id = over.value
  CROSS JOIN job ON job.id = over.value
