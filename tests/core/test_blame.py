@@ -138,6 +138,16 @@ def test_a_replaced_job_that_is_not_known_yet_is_told_of() -> None:
     assert stage.step().batch.notices == [1]
 
 
+def test_a_job_that_is_cancelled_while_it_is_set_aside_is_told_of() -> None:
+    stage = Stage()
+    stage.core.world.aside = {1}
+    aside = Arrival(1, "q", None, 0, SEND, stage.now.wall, None, TOLD)
+    stage.absorb(happened.TakenIn([aside], [1]))
+    assert stage.step().batch.notices == []
+    stage.absorb(happened.CancelAsked("ticket", aside, False))
+    assert stage.step().batch.notices == [1]
+
+
 def test_a_refused_job_is_forgotten() -> None:
     stage = Stage()
     arrival = Arrival(1, "q", None, 0, SEND, stage.now.wall, None, TOLD)

@@ -133,7 +133,7 @@ BOUNDS = {
     "two_lengths": Bound(2.0, 0.0),
     "held": Bound(18.0, 2.0),
     "hogs": Bound(38.0, 10.0),
-    "floods": Bound(2.2, 0.0),
+    "floods": Bound(3.0, 0.0),
     "crowd": Bound(14.0, 1.5),
     "users_60_on_8": Bound(18.0, 3.0),
     "users_60_on_32": Bound(16.0, 2.0),

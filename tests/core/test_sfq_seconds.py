@@ -138,3 +138,20 @@ def test_a_newcomer_is_next_whatever_the_others_hold(
         shift.begin(dict.fromkeys(shift.names, seconds))
     shift.queue.put("new")
     assert shift.queue.begin() == "new"
+
+
+# --- many flows --------------------------------------------------------------------------------------------
+def test_flows_that_run_are_not_looked_through_at_each_end() -> None:
+    """More than are kept when they owe nothing: all of them run, and none can be forgotten."""
+    queue = FairQueue(charge="seconds")
+    own = queue.discipline
+    looks = Counter[str]()
+    look_through = own._forget_some
+    own._forget_some = lambda: (looks.update(["look"]), look_through())  # type: ignore[method-assign]
+    for number in range(12_000):
+        queue.put(f"f{number}")
+        own.hold(queue.begin(), SLOT // 100)
+    for number in range(500):
+        own.release(f"f{number}", SLOT // 100, 1.0)
+    assert looks["look"] <= 2
+    assert own._accounts["f11999"].held == SLOT // 100

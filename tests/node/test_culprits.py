@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from fairway.node.calls import asked_by, asked_to_submit
 from fairway.node.culprits import NOTE_SECONDS
 from fairway.store import CULPRIT_SECONDS, NewJob, Submission
 from fairway.times import MICRO
+from fairway.wire.messages import Held
+from tests.core.stage import COMMAND, WALL, Stage
 
 from .stage import Hand, HeldStore, Shell, new_job
 from .virtual_time import in_time, in_virtual_time, until
@@ -251,6 +254,139 @@ def test_a_stored_job_that_ends_leaders_is_set_aside_and_all_others_run(
             assert shell.leader.reign.term == term
 
     story()
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize(("beside", "term"), [(0, 3), (3, 4), (30, 4)])
+def test_a_job_that_ends_leaders_when_it_hears_of_those_it_waits_for_is_set_aside(
+    beside: int, term: int, is_loaded: bool, tree_fails_on: Callable[[str], None], tmp_path: Path
+) -> None:
+    """What it waits for has ended before it is taken in, so it is released at once, and that fails."""
+
+    @in_virtual_time
+    async def story() -> None:
+        async with Shell(tmp_path, HeldStore()) as shell:
+            await open_queue(shell)
+            await shell.desk.cancel(1)
+            tree_fails_on("bad")
+            after = Extras(after=(1,), if_failed="run")
+            bad, others = new_job(50, flow="bad", extras=after), [new_job(100 + n) for n in range(beside)]
+            others = [job._replace(extras=after) if job.id % 2 else job for job in others]
+            await shell.memory.submit([Submission([*others[:2], bad, *others[2:]])], 1)
+            if is_loaded:
+                shell.memory.tables.arrivals.clear()
+                shell.step_down()
+            shell.desk.ring()
+            await until(lambda: shell.engine is not None and 50 in shell.leader.core.world.aside, 300)
+            assert shell.leader.reign.term == term + is_loaded
+            await shell.taken_in()
+            hand = await Hand(shell.leader.open_port()).hello(slots=50)
+            await until(lambda: len(hand.begun()) == beside)
+            assert (50, 1) not in hand.begun()
+            assert (await in_time(shell.desk.cancel(50))).state is State.CANCELLED
+            await asyncio.sleep(5)
+            assert shell.leader.reign.term == term + is_loaded
+
+    story()
+
+
+def drawn_intake(dice: Random) -> tuple[list[Arrival], dict[int, State | None]]:
+    """Draw jobs of which some wait for others, of this intake or stored before it, and how those ended."""
+    fates = [State.SUCCEEDED, State.FAILED, State.CANCELLED, State.UNKNOWN, None]
+    ended = {job: dice.choice(fates) for job in range(1, 9) if dice.random() < 0.8}
+    arrivals = []
+    for job in range(100, 130):
+        known = [*range(1, 9), *range(100, job)]
+        after = tuple(dice.sample(known, dice.randint(1, 3))) if dice.random() < 0.7 else ()
+        extras = Extras(after=after, if_failed=dice.choice(("run", "fail"))) if after else None
+        arrivals.append(Arrival(job, "q", None, 0, COMMAND, WALL, None, extras, bool(after)))
+    named = {job for one in arrivals if one.extras for job in one.extras.after}
+    return arrivals, {job: state for job, state in ended.items() if job in named}
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_jobs_taken_in_one_by_one_stand_as_if_they_had_come_at_one_stroke(seed: int, is_loaded: bool) -> None:
+    arrivals, ended = drawn_intake(Random(seed))
+    event = happened.Loaded(arrivals, ended) if is_loaded else happened.TakenIn(arrivals, [7, 8], ended)
+
+    def take_in(parts: Iterable[happened.CoreEvent]) -> list[object]:
+        stage = Stage()
+        stage.core.world.aside = {103, 117}
+        for part in parts:
+            stage.absorb(part)
+        world, batch = stage.core.world, stage.step().batch
+        waits = {job for job in range(100, 130) if world.tree.queues["q"].own.holds(arrivals[job - 100])}
+        blocked = {job: one.open for job, one in world.blocked.items()}
+        drops = {(drop.job, drop.state) for drop in batch.drops}
+        return [waits, blocked, world.awaited, drops, set(batch.unblocks), batch.taken]
+
+    assert take_in(culprits.one_by_one(event)) == take_in([event])
+
+
+async def set_one_aside(shell: Shell, tree_fails_on: Callable[[str], None]) -> None:
+    """Store job 50, on which two leaders end; then let nothing fail any more."""
+    await open_queue(shell)
+    await shell.desk.cancel(1)
+    tree_fails_on("bad")
+    await shell.memory.submit([Submission([new_job(50, flow="bad")])], 1)
+    shell.desk.ring()
+    await until(lambda: shell.engine is not None and shell.leader.reign.term == 3)
+    await shell.taken_in()
+    assert shell.leader.core.world.aside == {50}
+    tree_fails_on("none")
+
+
+async def next_leader(shell: Shell) -> None:
+    """Let the leader step down, and another take its place and take in all that waits."""
+    before = shell.leader
+    await shell.leave_the_seat()
+    await shell.leads_again(before)
+    await until(lambda: not shell.leader.loading)
+    await shell.taken_in()
+
+
+async def is_told_as_set_aside(shell: Shell) -> bool:
+    """Say what the doctor is told of job 50, which must agree with the numbers."""
+    [trouble] = (await shell.desk.troubles()).culprits
+    assert (trouble.culprit.job, trouble.culprit.leaders) == (50, 2)
+    assert shell.numbers()["jobs_set_aside"] == float(trouble.refused)
+    return trouble.refused
+
+
+@in_virtual_time
+async def test_a_job_that_was_cancelled_is_not_set_aside_by_the_leaders_to_come(
+    tree_fails_on: Callable[[str], None], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await set_one_aside(shell, tree_fails_on)
+        assert await is_told_as_set_aside(shell)
+        await in_time(shell.desk.cancel(50))
+        assert not await is_told_as_set_aside(shell)
+        caplog.clear()
+        await next_leader(shell)
+        assert not await is_told_as_set_aside(shell)
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@in_virtual_time
+async def test_a_job_that_runs_is_not_set_aside_and_one_that_waits_again_is(
+    tree_fails_on: Callable[[str], None], tmp_path: Path
+) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        await set_one_aside(shell, tree_fails_on)
+        await in_time(shell.desk.cancel(50))
+        await in_time(shell.desk.retry(50))
+        assert not await is_told_as_set_aside(shell)
+        hand = await Hand(shell.leader.open_port()).hello()
+        await until(lambda: hand.begun() == [(50, 1)])
+        await next_leader(shell)
+        assert not await is_told_as_set_aside(shell)
+        hand = await Hand(shell.leader.open_port()).hello(holds=[Held(50, 1)])
+        await hand.report(50, kind="error", body=b"{}")
+        await until(lambda: shell.memory.tables.jobs[50].state is not State.RUNNING)
+        await next_leader(shell)
+        assert await is_told_as_set_aside(shell)
 
 
 # --- digests -------------------------------------------------------------------------------------------

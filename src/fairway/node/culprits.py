@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import Any
 
 from fairway.clock import wall
 from fairway.core import events as happened
 from fairway.core.mishaps import place_of, text_of
+from fairway.core.model import Arrival
 from fairway.desk import Trouble
 from fairway.errors import PoisonCall
 from fairway.node.calls import Asked, asked_by, asked_to_submit, kind_of_submit, stored
@@ -47,13 +48,19 @@ class Culprits:
         self._accused: tuple[Asked, str] | None = None
         self.refused = 0  # calls, by this leader
 
-    async def read(self) -> set[int]:
-        """Read what ended earlier leaders; return the stored jobs to set aside."""
+    async def read(self, running: Collection[int]) -> set[int]:
+        """Read what ended earlier leaders; return the jobs to set aside: those of them that wait.
+
+        One that was cancelled is not taken in, and one that was tried again after that may be *running*.
+        """
         rows = await self._store.culprits(wall())
         self._known = {row.digest: row for row in rows}
         fatal = [row for row in rows if _is_fatal(row)]
         self._kinds = {row.digest.partition(":")[0] for row in fatal if row.job is None}
         aside = {row.job for row in fatal if row.job is not None and row.digest == stored(row.job).digest()}
+        aside.difference_update(running)
+        if aside:
+            aside.difference_update(await self._store.ended_states(sorted(aside)))
         if aside:
             log.error("jobs are set aside: taking them in ended leaders", extra={"jobs": len(aside)})
         return aside
@@ -89,9 +96,12 @@ class Culprits:
             f"another call instead, or this one after an upgrade or after {show_time(found.until)}"
         )
 
-    def troubles(self) -> list[Trouble]:
-        """Return what is known to end leaders, and whether it is kept from that."""
-        return [Trouble(row, _is_fatal(row)) for row in self._known.values()]
+    def troubles(self, aside: Set[int]) -> list[Trouble]:
+        """Return calls and jobs that ended leaders, and whether each is refused, or among those *aside*."""
+        return [
+            Trouble(row, _is_fatal(row) if row.job is None else row.job in aside)
+            for row in self._known.values()
+        ]
 
     # --- the end ---------------------------------------------------------------------------------
     def accuse(
@@ -121,18 +131,27 @@ class Culprits:
 
 
 def one_by_one(event: happened.TakenIn | happened.Loaded) -> Iterator[happened.TakenIn | happened.Loaded]:
-    """Yield an intake as one for each job, and at last what goes for all of them."""
+    """Yield an intake as one for each job, with those it waits for that have ended; at last the numbers.
+
+    They may release the job or doom it, and if that fails, the job is to blame.
+    """
     if isinstance(event, happened.TakenIn):
         for arrival in event.arrivals:
-            yield happened.TakenIn((arrival,), ())
-        yield happened.TakenIn((), event.numbers, event.ended)
+            yield happened.TakenIn((arrival,), (), _ended_before(arrival, event.ended))
+        yield happened.TakenIn((), event.numbers)
         return
-    for group in event.alike:
+    for group in event.alike:  # none of them waits for others
         for arrival in group.arrivals():
             yield happened.Loaded((arrival,))
     for arrival in event.arrivals:
-        yield happened.Loaded((arrival,))
-    yield happened.Loaded((), event.ended)
+        yield happened.Loaded((arrival,), _ended_before(arrival, event.ended))
+
+
+def _ended_before(arrival: Arrival, ended: happened.Endings) -> happened.Endings:
+    """Return those of the ended jobs that a blocked one waits for."""
+    if not arrival.blocked or arrival.extras is None:
+        return happened.NO_ENDINGS
+    return {job: ended[job] for job in arrival.extras.after if job in ended}
 
 
 def _taken_in(event: happened.CoreEvent) -> Asked | None:
