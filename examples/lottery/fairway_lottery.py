@@ -58,6 +58,9 @@ class Lottery:
     def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Chance asks for nothing."""
 
+    def wait(self, flow: str | None, units: int, seconds: float) -> None:
+        """Chance asks for nothing."""
+
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:
         return None
 

@@ -27,6 +27,9 @@ class Reporter(Protocol):
     def handed_back(self, attempts: Sequence[tuple[int, int]]) -> None:
         """These attempts did not start and never will here."""
 
+    def began(self, attempts: Sequence[tuple[int, int]]) -> None:
+        """These attempts, which stood behind others, have taken their slot."""
+
     def wrote(self, pieces: Sequence[LogPiece]) -> None:
         """These attempts wrote output."""
 
@@ -46,6 +49,12 @@ class Adapter(Protocol):
         """Run one attempt, or one bundle in its order; returns at once, outcomes go to the reporter.
 
         If it raises, it has taken none of them: the agent hands them back.
+        """
+
+    def begin_behind(self, assignments: Sequence[Assignment]) -> bool:
+        """Run an attempt, or a bundle, right after what one of its processes runs; False: none takes it.
+
+        Told of by `began` when that has ended. What has to wait too long there is handed back.
         """
 
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:

@@ -471,7 +471,7 @@ class CulpritShape(TypedDict):
     error: str
     job: str | None  # the job, if it is one
     leaders: int  # that ended on it
-    refused: bool  # a call is refused, a job left out: two leaders were enough
+    refused: bool  # a call is refused, a job that waits is set aside: two leaders were enough
     first_at: str
     last_at: str
     until: str  # then it is forgotten

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from fairway.errors import InvalidRequest
 
@@ -24,8 +25,13 @@ _rfc3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]
 
 def show_time(micros: int) -> str:
     """Write a wall time as RFC 3339 in UTC."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(micros, MICRO)
+    return f"{_show_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=4096)  # of the times in an answer most lie within a few seconds
+def _show_second(seconds: int) -> str:
+    return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
 
 
 def parse_time(text: str, field: str = "run_at") -> int:

@@ -234,6 +234,20 @@ def test_a_revived_job_waits_again() -> None:
     assert stage.begun() == [1]
 
 
+def test_a_revived_job_is_not_set_aside_any_more_and_a_cancel_takes_it_out_of_its_line() -> None:
+    stage = Stage()
+    stage.submit(1)
+    cancel(stage, 1)
+    stage.step()
+    stage.core.world.aside = {1}
+    stage.absorb(happened.Revived(stage.arrivals[1]))
+    assert not stage.core.world.aside
+    cancel(stage, 1)
+    assert [drop.job for drop in stage.step().batch.drops] == [1]
+    stage.join("w")
+    assert stage.begun() == []
+
+
 # --- workers -----------------------------------------------------------------------------------------------
 def test_a_worker_is_attached_to_other_queues_live() -> None:
     stage = Stage()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from fairway.core import events as happened
 from fairway.core import lines
 from fairway.core.arriving import FEW
 from fairway.core.disciplines.ordered import Ordered
+from fairway.core.lifecycle import State
 from fairway.core.loading import _by_flow
 from fairway.core.model import Alike, Arrival, Extras, Held, TaskInfo, together
 from fairway.core.plan import Begun
@@ -209,3 +211,35 @@ def test_a_bulk_that_is_too_much_for_a_queue_leaves_what_fits(overflow: str, lef
     world = stage.core.world
     assert list(world.tree.queues["q"].own.order(WALL + 100, 100)) == list(left)
     assert {drop.job for drop in world.plan.batch.drops} == set(range(1, 21)) - set(left)
+
+
+class Counted(list[Any]):
+    """Records of a plan, and how many of them were read."""
+
+    read = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.read += len(found) if isinstance(index, slice) else 1
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        self.read += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.SUCCEEDED])
+@pytest.mark.parametrize("kind", [happened.TakenIn, happened.Loaded])
+def test_what_ends_or_is_released_as_jobs_come_one_by_one_is_read_once(kind: type, state: State) -> None:
+    stage = Stage()
+    batch = stage.core.world.plan.batch
+    batch.drops, batch.unblocks = drops, unblocks = Counted(), Counted()
+    after = Extras(after=(1,))
+    for job in range(100, 200):
+        coming = [Arrival(job, "q", None, 0, COMMAND, WALL, None, after, True)]
+        ended = {1: state}
+        stage.absorb(
+            happened.Loaded(coming, ended) if kind is happened.Loaded else happened.TakenIn(coming, [], ended)
+        )
+    assert len(drops) + len(unblocks) == 100
+    assert drops.read + unblocks.read <= 100

@@ -47,6 +47,7 @@ from tests.integration.worker_world import (
     eventually,
     few_descriptors,
     is_gone,
+    wait_behind_others,
 )
 
 
@@ -148,6 +149,12 @@ async def agent(node: Node, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ag
     await asyncio.wait([running], timeout=5)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a slot is not handed back because this machine is busy."""
+    wait_behind_others(monkeypatch)
+
+
 async def test_an_agent_introduces_itself(agent: Agent, node: Node) -> None:
     hello = (await node.open()).of(Hello)[0]
     assert (hello.name, hello.slots, hello.tags) == ("w1", 2, ["red"])
@@ -218,6 +225,73 @@ async def test_a_begin_that_was_handed_back_is_handed_back_again(agent: Agent, n
     port.say(Begin(1, [stranger]))
     await port.until(lambda: len(port.returned()) == 2)
     assert set(port.returned()) == {Held(1, 1, False)}
+
+
+# --- what is begun ahead -----------------------------------------------------------------------------------
+@pytest.mark.usefixtures("patient")
+async def test_what_is_begun_ahead_starts_when_a_slot_is_free_in_its_order(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    assert port.of(Hello)[0].ahead
+    port.say(Begin(1, [call(1, "sleep", 0.3), call(2, "sleep", 0.25)]))
+    bundle = [call(3, "add", 1, 1, bundle=1), call(4, "add", 1, 1, bundle=1)]
+    port.say(Begin(1, [*bundle, call(5, "add", 1, 1)], ahead=True))
+    await port.until(lambda: len(port.results()) == 5)
+    told = [result.job for result in port.results()]
+    assert told[0] in (1, 2) and [job for job in told if job in (3, 4)] == [3, 4]
+    assert port.returned() == [] and len(agent._held) == agent._used == 0
+
+
+@pytest.mark.usefixtures("patient")
+async def test_it_starts_at_once_if_a_slot_is_free(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 5)]), Begin(1, [call(2, "add", 1, 1)], ahead=True))
+    await port.until(lambda: port.results())
+    assert [result[:3] for result in port.results()] == [(2, 1, "ok")]
+
+
+async def test_it_is_handed_back_if_no_slot_is_free_for_a_moment(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 1.0), call(2, "sleep", 1.0)]))
+    port.say(Begin(1, [call(3, "add", 1, 1, bundle=1), call(4, "add", 1, 1, bundle=1)], ahead=True))
+    await port.until(lambda: len(port.returned()) == 2)
+    assert set(port.returned()) == {Held(3, 1, False), Held(4, 1, False)} and port.results() == []
+    await port.until(lambda: len(port.results()) == 2)
+    assert {result.job for result in port.results()} == {1, 2}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("kind", ["cancelled", "stopped"])
+async def test_what_waits_for_a_slot_can_be_stopped(agent: Agent, node: Node, kind: str) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 0.3), call(2, "sleep", 0.3)]))
+    port.say(Begin(1, [call(3, "add", 1, 1), call(4, "add", 1, 1)], ahead=True))
+    port.say(Stop(1, [Held(3, 1)], False, kind))
+    await port.until(lambda: len(port.results()) + len(port.returned()) == 4)
+    told = {result.job: result.kind for result in port.results()}
+    assert told.get(3) == ("cancelled" if kind == "cancelled" else None)
+    assert port.returned() == ([] if kind == "cancelled" else [Held(3, 1, False)])
+    assert told[4] == "ok"
+
+
+@pytest.mark.usefixtures("patient")
+async def test_what_waits_for_a_slot_and_is_not_ours_any_more_never_starts(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 0.3), call(2, "sleep", 0.3)]))
+    port.say(Begin(1, [call(3, "add", 1, 1)], ahead=True), Acks(1, [], [], [(3, 1)]))
+    await port.until(lambda: len(port.results()) == 2)
+    port.say(Begin(1, [call(4, "add", 1, 1)]))
+    await port.until(lambda: len(port.results()) == 3)
+    assert {result.job for result in port.results()} == {1, 2, 4}
+    assert set(port.returned()) <= {Held(3, 1, False)}  # said of one that stood in its process
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_worker_that_drains_hands_back_what_waits_for_a_slot(agent: Agent, node: Node) -> None:
+    port = await node.open()
+    port.say(Begin(1, [call(1, "sleep", 0.5), call(2, "sleep", 0.5)]))
+    port.say(Begin(1, [call(3, "add", 1, 1)], ahead=True), Adjust(1, None, None, True, None))
+    await port.until(lambda: port.returned())
+    assert port.returned() == [Held(3, 1, False)] and port.results() == []
 
 
 async def test_an_older_term_is_not_obeyed(agent: Agent, node: Node) -> None:
@@ -323,10 +397,16 @@ async def test_without_descriptors_it_beats_on_and_work_comes_to_an_end(agent: A
     assert {result.kind for result in port.results()} == {"ok"}
 
 
-async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(agent: Agent, node: Node) -> None:
-    port = await node.open()
-    port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sleep", "60"])]))
+async def test_a_lost_guardian_crashes_what_ran_and_work_goes_on(
+    agent: Agent, node: Node, tmp_path: Path
+) -> None:
+    port, runs = await node.open(), tmp_path / "runs"
+    # One whose process the guardian has not told of is handed back: the program itself says that it runs.
+    port.say(Begin(1, [call(1, "sleep", 60), command(2, ["sh", "-c", f"echo > {runs}; exec sleep 60"])]))
     await port.until(lambda: any({Held(1, 1, True), Held(2, 1, True)} <= set(b.holds) for b in port.of(Beat)))
+    await eventually(runs.exists)
+    beats = len(port.of(Beat))
+    await port.until(lambda: len(port.of(Beat)) > beats + 1)  # by then the agent has heard of it, too
     assert agent.warden.pid is not None
     os.kill(agent.warden.pid, signal.SIGKILL)
     await port.until(lambda: len(port.results()) == 2)

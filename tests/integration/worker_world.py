@@ -12,11 +12,21 @@ from typing import Any
 
 import msgspec
 import psutil
+import pytest
 
+from fairway.adapters.python import sync_link
 from fairway.wire.messages import Assignment, LogPiece, Note, Result
+from fairway.worker import shelf
 
 PATIENCE_SECONDS = 60.0  # a child may have to boot Rails first, on a slow machine
 Key = tuple[int, int]
+
+
+def wait_behind_others(patch: pytest.MonkeyPatch, seconds: float = PATIENCE_SECONDS) -> None:
+    """Let attempts that wait behind others be handed back after so long: not when a busy machine is slow."""
+    patch.setattr(shelf, "PATIENCE_SECONDS", seconds)
+    patch.setattr(sync_link, "PATIENCE_SECONDS", seconds)
+    patch.setattr(sync_link, "SLOW_NANOSECONDS", seconds * 1e9 / 2)
 
 
 class Recorder:
@@ -26,6 +36,7 @@ class Recorder:
         self.results: dict[Key, Result] = {}
         self.order: list[int] = []
         self.returned: list[Key] = []
+        self.behind: list[Key] = []
         self.pieces: list[LogPiece] = []
         self.notes: list[Note] = []
         self._news = asyncio.Event()
@@ -42,6 +53,11 @@ class Recorder:
         """Keep what was given back."""
         assert not set(attempts) & set(self.results)
         self.returned += attempts
+        self._news.set()
+
+    def began(self, attempts: Sequence[Key]) -> None:
+        """Keep what stood behind others and has its turn."""
+        self.behind += attempts
         self._news.set()
 
     def wrote(self, pieces: Sequence[LogPiece]) -> None:

@@ -185,9 +185,9 @@ def duplicate_begin_starts_twice() -> Any:
     """A worker does not remember what it was told before."""
     real = Worker._begin
 
-    def begin(self: Worker, assignments: Sequence[wire.Assignment]) -> None:
+    def begin(self: Worker, assignments: Sequence[wire.Assignment], ahead: bool) -> None:
         self.seen.clear()
-        real(self, assignments)
+        real(self, assignments, ahead)
 
     return patched((Worker, "_begin", begin))
 
@@ -464,7 +464,7 @@ def unlevelled(stands: Callable[[float, float], bool]) -> Any:
 
     def join(self: Contest, account: Account, mono: float, ahead: float, first: Account | None) -> None:
         account.pass_time(mono)
-        if self._count and account.over and stands(account.used / account.weight, self.level(mono)):
+        if self.count and account.over and stands(account.used / account.weight, self.level(mono)):
             self.enter(account, mono)
         else:
             real(self, account, mono, ahead, first)

@@ -32,7 +32,7 @@ class Simulation:
         self.mix = mix
         self._rates = dict(mix.rates)
         beat, lease = Timers().beat * mix.scale, Timers().lease * mix.scale
-        self.timers = Timers(beat=beat, lease=lease, kill_lease=lease)
+        self.timers = Timers(beat=beat, lease=lease, kill_lease=lease, ahead_most=0.05)
         self.world = World(seed, mix.scale)
         self.store = MemoryStore()
         self.witness = Witness(self.world, self.store, lease, beat)

@@ -18,6 +18,7 @@ from fairway.core.plan import Drop, End, Event, Plan, Return
 from fairway.errors import Deposed
 from fairway.store import Accepted, Receipt, StoredJob, Submission
 from fairway.stores.memory import MemoryStore
+from fairway.stores.telling import ended_attempts
 from fairway.wire.messages import Held
 
 from .leases import Leases
@@ -82,6 +83,7 @@ class Witness:
         self.relocations: Counter[Key] = Counter()
         self.term = 0
         self.number = 0
+        self.untold: set[Key] = set()  # begun ahead of a free slot by this leader, and not told of yet
         self.keys: dict[str, list[int]] = {}
         self.tokens: dict[bytes, int] = {}
         self.cancelled: set[tuple[int, int]] = set()  # (job, generation) whose cancel was answered
@@ -154,6 +156,7 @@ class Witness:
     # --- 16: terms ----------------------------------------------------------------------------------------
     def elected(self, term: int, mono: float) -> None:
         """A node won an election."""
+        self.untold.clear()  # the new one does not know of them
         self.require(term > self.term, 16, f"term {term} after {self.term}")
         self.term = term
         self.leases.elected(term, mono)
@@ -440,12 +443,27 @@ class Witness:
         refused = set(receipt.refused)
         told = [event for news in receipt.told for event in news.events()]
         batch = plan.batch
-        self._told_just("job.begun", [one.job for one in receipt.begun], told)
+        self._check_begun(plan, receipt, told)
         self._told_just("job.returned job.retrying", [one.job for one in batch.returns], told)
         self._told_just("job.revived", [job.id for job in receipt.revived], told)
         dropped = [one.job for one in batch.drops if one.job not in refused]
         resolved = [job.id for job in receipt.resolved]
         self._told_just("job.ended", [*_ended(plan), *dropped, *resolved], told)
+
+    def _check_begun(self, plan: Plan, receipt: Receipt, told: Sequence[Event]) -> None:
+        """Begins are told with their commit; of those ahead of a free slot before they end well, and once."""
+        batch = plan.batch
+        ahead = {job for begin in batch.begins if begin.ahead for job in begin.jobs}
+        begun = {(one.job, one.attempt) for one in receipt.begun}
+        waiting = {key for key in begun if key[0] in ahead}
+        said = [(event.job or 0, event.attempt or 0) for event in told if event.kind == "job.begun"]
+        fine = len(said) == len(set(said)) and begun - waiting <= set(said) <= begun - waiting | self.untold
+        self.require(fine, 20, f"events job.begun tell of {said}, done was {begun}, untold {self.untold}")
+        self.untold.difference_update(said)
+        well = {(job, end.attempt) for end in batch.ends if end.state == "succeeded" for job in end.jobs}
+        self.require(not well & self.untold, 20, f"attempts {well & self.untold} ended, but did not begin")
+        self.untold -= ended_attempts(batch)
+        self.untold |= waiting
 
     def _told_just(self, kinds: str, did: Sequence[int], told: Sequence[Event]) -> None:
         said = sorted(event.job or 0 for event in told if event.kind in kinds.split())

@@ -2,7 +2,8 @@
 
 One worker starts one (job, attempt) at most once in its life, names in each beat what it holds, keeps
 results and hand-backs until they are acknowledged, says again on each connection what it holds, and drops
-what an older term sent. A crash ends its life; the next one has a new incarnation.
+what an older term sent. What is begun ahead it starts when a slot is free, or hands back after a moment. A
+crash ends its life; the next one has a new incarnation.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ TASKS = (TaskInfo("quick"), TaskInfo("slow"), TaskInfo("many", True))
 BEAT = 2.0
 WELCOME = 5.0  # a leader that has not answered a hello by then is given up
 SAY_AGAIN = 4.0  # unacknowledged results are sent again after so long: a relay may have lost them
+ASYNC = 3
 LONG = 0.1  # what waits behind a job of a bundle that takes longer is handed back
 
 
@@ -69,6 +71,7 @@ class Worker:
         self.term = 0
         self.seen: set[Key] = set()
         self.runs: dict[Key, Run] = {}
+        self.shelf: list[list[Run]] = []  # begun ahead: to be started when a slot is free
         self.results: dict[Key, tuple[float, Result]] = {}
         self.given: dict[Key, tuple[float, Held]] = {}
         self.untold: list[Result] = []  # that wait a little, to be told together
@@ -176,7 +179,7 @@ class Worker:
         """Say what this worker is."""
         return WorkerSpec(
             self.name, self.incarnation, self.slots, frozenset({"python", "command"}), TASKS, self.tags,
-            async_per_slot=3,
+            async_per_slot=ASYNC, ahead=True,
         )  # fmt: skip
 
     def disconnected(self, link: Link) -> None:
@@ -204,8 +207,8 @@ class Worker:
         match message:
             case wire.Welcome():
                 self.welcomed = True
-            case wire.Begin(_, assignments):
-                self._begin(assignments)
+            case wire.Begin(_, assignments, ahead):
+                self._begin(assignments, ahead)
             case wire.Stop(_, attempts, force, kind):
                 for held in attempts:
                     self._asked_to_stop((held.job, held.attempt), force, kind)
@@ -231,7 +234,7 @@ class Worker:
         return holds
 
     # --- attempts --------------------------------------------------------------------------------------
-    def _begin(self, assignments: Sequence[Assignment]) -> None:
+    def _begin(self, assignments: Sequence[Assignment], ahead: bool) -> None:
         bundles: dict[int, list[Run]] = {}
         for assignment in assignments:
             key = (assignment.job, assignment.attempt)
@@ -245,10 +248,38 @@ class Worker:
             elif assignment.bundle:
                 bundles.setdefault(assignment.bundle, []).append(run)
             else:
-                self._start(run)
-        for first, *rest in bundles.values():
-            first.behind = rest
+                self._take([run], ahead)
+        for bundle in bundles.values():
+            self._take(bundle, ahead)
+
+    def _take(self, runs: list[Run], ahead: bool) -> None:
+        """Start what one slot takes, or let it wait for a slot."""
+        if ahead and (self.shelf or not self._has_room()):
+            self.shelf.append(runs)
+            self.later(LONG, lambda: self._give_up(runs))
+        else:
+            first, *first.behind = runs
             self._start(first)
+
+    def _has_room(self) -> bool:
+        running = [run.assignment.task for run in self.runs.values() if run.started]
+        parts = running.count("many")
+        return len(running) - parts + -(-parts // ASYNC) < self.slots
+
+    def _give_up(self, runs: list[Run]) -> None:
+        if runs in self.shelf:
+            self.shelf.remove(runs)
+            for run in runs:
+                if self.runs.get(run.key) is run:
+                    self._hand_back(run)
+
+    def _unshelve(self) -> None:
+        """Something has ended: start what waits for a slot."""
+        while self.shelf and self._has_room() and not self.closing:
+            waiting = [run for run in self.shelf.pop(0) if self.runs.get(run.key) is run]
+            if waiting:
+                first, *first.behind = waiting
+                self._start(first)
 
     def _start(self, run: Run) -> None:
         job, attempt = run.key
@@ -271,6 +302,7 @@ class Worker:
             nearest, *rest = behind
             nearest.behind, run.behind = rest, []
             self._start(nearest)
+        self._unshelve()
 
     def _release_behind(self, run: Run) -> None:
         for waiting in run.behind:
@@ -308,6 +340,7 @@ class Worker:
         self._release_behind(run)
         self.simulation.witness.ended(self.incarnation, *run.key, "stopped")
         self._hand_back(run)
+        self._unshelve()
 
     def _asked_to_stop(self, key: Key, force: bool, kind: str) -> None:
         run = self.runs.get(key)
@@ -325,6 +358,7 @@ class Worker:
             run.started = True  # as far as the rest is concerned: it never will be
             self._report(run, "cancelled", 0.0)
             self._release_behind(run)
+            self._unshelve()
 
     def _acknowledged(self, done: Sequence[Key], stale: Sequence[Key], lost: Sequence[Key]) -> None:
         for key in done:

@@ -82,6 +82,10 @@ class CommandAdapter:
                 self._reporter.noted([execution.used])
             self._reporter.finished([result])
 
+    def begin_behind(self, assignments: Sequence[Assignment]) -> bool:
+        """Nothing stands behind anything here."""
+        return False
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Terminate the attempt's processes, or kill them at once."""
         if execution := self._live.get((job, attempt)):

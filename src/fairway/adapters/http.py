@@ -88,6 +88,10 @@ class HttpAdapter:
         else:
             self._reporter.finished([call.describe_stop()])
 
+    def begin_behind(self, assignments: Sequence[Assignment]) -> bool:
+        """Nothing stands behind anything here."""
+        return False
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Drop the connection."""
         if call := self._live.get((job, attempt)):

@@ -6,6 +6,9 @@ now is held altogether. So *h* is the time in which differences are made up for:
 slot-seconds is given `d / h` slots more than its share until it is not. With a small *h* one that is behind
 is given everything, and then nothing for as long; with *h* the length of turns, seldom more than one slot.
 
+What is begun before a slot is free (`ahead.py`) is held, so that turns go round, but not charged while it
+waits.
+
 S counts among those that compete (`contest.py`): who joins them is level with what they have had on average,
 and is the next all the same; what that puts it before the others is a loan, which its first begin pays back.
 Owned by a queue or a discipline; times are monotonic seconds.
@@ -36,6 +39,7 @@ class Account:
         "longest",
         "slot_seconds",
         "used",
+        "waits",
         "weight",
     )
 
@@ -43,6 +47,7 @@ class Account:
         self.assured = 0  # units of slots, like `held`
         self.weight = 1.0
         self.held = 0
+        self.waits = 0  # units of what it holds that wait for their slots: time is not charged for them
         self.used = 0.0  # S, until `at`
         self.loan = 0.0  # what is to be added to it with the next begin
         self.longest = 0.0  # about the longest of the attempts that ended lately, in seconds
@@ -53,41 +58,61 @@ class Account:
 
     @property
     def over(self) -> int:
-        """What it holds above its assured slots."""
-        over = self.held - self.assured
+        """What it holds above its assured slots and does not wait for."""
+        over = self.held - self.waits - self.assured
         return over if over > 0 else 0
 
     def pass_time(self, mono: float) -> None:
         """Charge what it has held up to now; called before `held`, `assured` or `weight` change."""
-        held = self.held
-        if held:
+        running = self.held - self.waits
+        if running:
             passed = (mono - self.at) / SLOT
-            self.slot_seconds += held * passed
-            if held > self.assured:
-                self.used += (held - self.assured) * passed
+            self.slot_seconds += running * passed
+            if running > self.assured:
+                self.used += (running - self.assured) * passed
         self.at = mono
 
     def hold(self, units: int, mono: float) -> None:
-        """Hold so many units more from now on, or fewer."""
-        before = self.held - self.assured
-        self.pass_time(mono)
-        self.held += units
-        if self.contest is not None:
-            after = before + units
-            self.contest.hold((after if after > 0 else 0) - (before if before > 0 else 0), mono)
-
-    def begin(self, units: int, mono: float) -> None:
-        """Hold more: something of it begins."""
-        if self.loan:
+        """Hold so many units more from now on, or fewer; who holds more has had its turn."""
+        running = self.held - self.waits
+        over = running - self.assured
+        if mono != self.at:  # as `pass_time`, which would be another call for each begin and end
+            if running:
+                passed = (mono - self.at) / SLOT
+                self.slot_seconds += running * passed
+                if over > 0:
+                    self.used += over * passed
+            self.at = mono
+        if self.loan and units > 0:
             self.used += self.loan
             self.loan = 0.0
-        self.hold(units, mono)
+        self.held += units
+        contest = self.contest
+        if contest is not None:
+            if over < 0:  # some of it is its own by right
+                units, over = max(units + over, 0), 0
+            contest.hold(units if units > -over else -over, mono)
 
     def end(self, units: int, seconds: float, mono: float) -> None:
         """Hold less: something of it ended, after so many seconds."""
         self.hold(-units, mono)
         longest = self.longest * FADING
         self.longest = longest if longest > seconds else seconds
+
+    def wait(self, units: int, seconds: float, mono: float) -> None:
+        """So many units of what it holds wait for their slots; below 0: no more, for *seconds* already."""
+        self.pass_time(mono)
+        before, contest = self.over, self.contest
+        self.waits = max(self.waits + units, 0)  # an account made since then knows of none
+        over = self.over
+        if contest is not None:
+            contest.hold(over - before, mono)
+        if seconds:
+            self.slot_seconds -= units / SLOT * seconds
+            more = (over - before) / SLOT * seconds
+            self.used += more
+            if contest is not None:
+                contest.charge(more)
 
     def assure(self, units: int, mono: float) -> None:
         """Change how much of what it holds is its own by right."""
@@ -101,17 +126,18 @@ class Account:
         if weight == self.weight:
             return
         self.pass_time(mono)
-        contest = self.contest
+        contest, loan = self.contest, self.loan
         if contest is not None:
-            contest.leave(self, mono)
-        self.used *= weight / self.weight
+            contest.leave(self, mono)  # which takes the loan back
+        change = weight / self.weight
+        self.used, self.loan = (self.used - loan) * change, loan * change
         self.weight = weight
         if contest is not None:
             contest.enter(self, mono)
 
     def used_until(self, mono: float) -> float:
         """Return S as it will be then, if nothing changes."""
-        over = self.held - self.assured
+        over = self.held - self.waits - self.assured
         return self.used + over * ((mono - self.at) / SLOT) if over > 0 else self.used
 
     def level(self, mono: float) -> float:
@@ -120,11 +146,13 @@ class Account:
 
     def slot_seconds_until(self, mono: float) -> float:
         """Return the slot-seconds it has held in all."""
-        return self.slot_seconds + self.held / SLOT * max(mono - self.at, 0.0)
+        return self.slot_seconds + (self.held - self.waits) / SLOT * max(mono - self.at, 0.0)
 
     def standing(self, mono: float, ahead: float) -> float:
         """Return (S + h·e) / weight; it never falls while nothing else changes. *ahead* is h, in seconds."""
         over = self.held - self.assured
         if over <= 0:
             return self.used / self.weight
+        if self.waits:
+            return (self.used_until(mono) + over / SLOT * ahead) / self.weight
         return (self.used + over / SLOT * (mono - self.at + ahead)) / self.weight

@@ -39,8 +39,8 @@ def submit(world: World, event: happened.Submitted, now: Moment) -> None:
 def take_in(world: World, event: happened.TakenIn, now: Moment) -> None:
     """Let jobs wait, or be blocked, that others inserted; those that are known are passed over."""
     world.plan.batch.taken.extend(event.numbers)
-    gone = loading.left_out(world)
-    arrivals = [arrival for arrival in event.arrivals if arrival.job not in gone]
+    aside, dropped = loading.left_out(world)
+    arrivals = [one for one in event.arrivals if one.job not in aside and one.job not in dropped]
     coming = Coming(world, now)
     for arrival in _put_alike(coming, arrivals):
         if loading.is_known(world, arrival):

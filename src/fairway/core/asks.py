@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fairway.core import blocked, notices
+from fairway.core.ahead import start_below, start_next
 from fairway.core.events import (
     CancelAsked,
     EditAsked,
@@ -50,6 +51,7 @@ def _take_out(world: World, job: Arrival, now: Moment) -> bool:
         return True
     if job.job in world.aside:
         world.aside.discard(job.job)
+        notices.watch(world, job)  # it was never taken in
         return True
     return world.tree.remove(job, now.wall)
 
@@ -222,6 +224,7 @@ def change_queue(world: World, queue: Queue, settings: QueueSettings, now: Momen
     if settings == queue.settings and queue.known:
         return
     change = QueueChange(queue.path, now.wall, who, stored(queue), as_json(settings))
+    start_below(world, queue, now)
     world.tree.set(queue, settings, now.wall)
     if settings.paused or settings.limit == 0:
         world.advice.forget_branch(queue)
@@ -309,6 +312,7 @@ def _steer(world: World, worker: Worker, ask: WorkerAsked, now: Moment) -> None:
         worker.given_slots = ask.slots
         worker.free += (ask.slots - spec.slots) * SLOT  # below 0 while more runs than there are slots
         spec = replace(spec, slots=ask.slots)
+        start_next(world, worker, now)
     if ask.draining is not None:
         worker.draining = worker.steered = ask.draining
         worker.refusing &= ask.draining

@@ -29,10 +29,10 @@ MOST_BEFORE = 1.0
 class Contest:
     """Those that compete now, in sums. Owned by a queue or a discipline."""
 
-    __slots__ = ("_at", "_count", "_era", "_level", "_rate", "_since", "_start", "_total", "_weight")
+    __slots__ = ("_at", "_era", "_level", "_rate", "_since", "_start", "_total", "_weight", "count")
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0  # how many compete
         self._weight = 0.0  # of all
         self._total = 0.0  # S of all, until `_at`, with what they have borrowed
         self._rate = 0  # units of slots that they hold above their assured ones
@@ -44,7 +44,7 @@ class Contest:
 
     def level(self, mono: float) -> float:
         """Return what those that compete have had on average, by weight; where they stood, if nobody does."""
-        if not self._count:
+        if not self.count:
             return self._level
         return (self._total + self._rate * ((mono - self._at) / SLOT)) / self._weight
 
@@ -53,7 +53,7 @@ class Contest:
         account.pass_time(mono)
         level, weight = self.level(mono), account.weight
         own = account.used / weight
-        if not self._count:
+        if not self.count:
             level = max(own, level)
             self._era, self._since, self._start = self._era + 1, mono, level
             account.used = level * weight
@@ -74,7 +74,7 @@ class Contest:
         """Count one in as it stands."""
         self._pass_time(mono)
         account.contest = self
-        self._count += 1
+        self.count += 1
         self._weight += account.weight
         self._total += account.used + account.loan
         self._rate += account.over
@@ -87,8 +87,8 @@ class Contest:
         account.used += account.loan
         account.loan = 0.0
         account.contest, account.era = None, self._era
-        self._count -= 1
-        if self._count:
+        self.count -= 1
+        if self.count:
             self._weight -= account.weight
             self._total -= account.used
             self._rate -= account.over
@@ -98,12 +98,20 @@ class Contest:
 
     def hold(self, units: int, mono: float) -> None:
         """One of them holds so many units more of its excess, or fewer."""
-        self._pass_time(mono)
-        self._rate += units
+        rate = self._rate
+        if mono != self._at:
+            if rate:
+                self._total += rate * ((mono - self._at) / SLOT)
+            self._at = mono
+        self._rate = rate + units
+
+    def charge(self, slot_seconds: float) -> None:
+        """One of them has had so much more than was known."""
+        self._total += slot_seconds
 
     def is_off(self, account: Account, mono: float, ahead: float) -> bool:
         """Say whether one is further before the others than it may be; time has passed for it."""
-        if self._count == 1 or account.loan:
+        if self.count == 1 or account.loan:
             return False
         most = MOST_BEFORE * (ahead if ahead > account.longest else account.longest)
         return account.used - self._beside(account, mono) * account.weight > most
@@ -136,7 +144,7 @@ class Contest:
         self._pass_time(mono)
         used, least = account.used, self.level(mono)
         if account.contest is self:
-            least = self._beside(account, mono) if self._count > 1 else 0.0
+            least = self._beside(account, mono) if self.count > 1 else 0.0
         account.used = max(used - slot_seconds, min(used, least * account.weight))
         if account.contest is self:
             self._total += account.used - used
@@ -147,7 +155,4 @@ class Contest:
         return total / (self._weight - account.weight)
 
     def _pass_time(self, mono: float) -> None:
-        rate = self._rate
-        if rate:
-            self._total += rate * ((mono - self._at) / SLOT)
-        self._at = mono
+        self.hold(0, mono)

@@ -54,7 +54,7 @@ def demand(world: WorldLook, now: Moment) -> Demand:
     running = Counter(_kind(live.shape) for live in world.live.values())
     shapes = [_of_shape(world, kind, wanted[kind], running[kind], workers) for kind in wanted | running]
     shapes.sort(key=lambda one: (-one.slots, one.adapter, one.task, one.tags, one.away))
-    free = sum(worker.free for worker in workers) / SLOT
+    free = sum(max(worker.free, 0) for worker in workers) / SLOT
     slots = sum(worker.spec.slots for worker in workers)
     return Demand(slots, round(free, 3), shapes[:MOST_SHAPES], max(len(shapes) - MOST_SHAPES, 0))
 
@@ -115,7 +115,7 @@ def _of_shape(world: WorldLook, kind: Kind, jobs: int, running: int, workers: li
         seconds,
         running,
         sum(worker.spec.slots for worker in fitting),
-        round(sum(worker.free for worker in fitting) / SLOT, 3),
+        round(sum(max(worker.free, 0) for worker in fitting) / SLOT, 3),
         away,
     )
 

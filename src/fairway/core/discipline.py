@@ -146,6 +146,9 @@ class Discipline(Look, Protocol):
     def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Attempts of a flow ended that held so many units of slots for *seconds*; called as `hold` is."""
 
+    def wait(self, flow: str | None, units: int, seconds: float) -> None:
+        """So many of the units a flow holds wait for their slots; below 0: no more, for *seconds* already."""
+
     def surplus(self, arrival: Arrival) -> Arrival | None:
         """Name the job to give up because *arrival*, which has just come, is one too many; else None."""
 

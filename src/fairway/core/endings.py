@@ -7,8 +7,10 @@ may still be the late word on an `unknown` job, which only the store can tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
+from fairway.core.ahead import start, start_next
 from fairway.core.causes import cause_of
 from fairway.core.defaults import in_force
 from fairway.core.lifecycle import State, Trigger, advance
@@ -16,10 +18,13 @@ from fairway.core.matching import bounds_of
 from fairway.core.model import CLEAN, SLOT, Held, Ledger, Moment, Reason, Result, Shape
 from fairway.core.plan import CauseSeen, End, News, Resolve, Return
 from fairway.core.retries import MICRO, Judgement, describe, judge, note, recent
-from fairway.core.world import Live, World
+from fairway.core.world import Live, Worker, World
 
 #: What befalls an attempt that failed, whether or not the job is tried again.
 FAILURES = frozenset({Trigger.FAIL, Trigger.RETRY, Trigger.LOSE, Trigger.CRASH_OUT, Trigger.LOSE_TRACK})
+
+#: How much of a worker's lag is learnt from attempts that began in a free slot: one that idles is the worse.
+LAG_UP, LAG_DOWN = 0.5, 0.1
 
 
 class Ran:
@@ -63,11 +68,15 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
             _late(world, incarnation, result, now)
             continue
         done.append((job, attempt))
+        if not 0.0 <= took < inf:  # of a worker in another language
+            took = 0.0
         if kind != "ok":
             if kind == "error" and live.shape.task:
                 world.estimates.add(live.shape.task, took)
             if kind != "stopped":
                 world.count_ended((live,), took, live.size, now.mono, failed=kind != "cancelled")
+            if live.ahead and took:
+                start(world, [live], min(took, now.mono - live.begun_at), now)
             settle(world, live, kind, body, now, luck, retry_after)
             world.remember((job,), attempt, incarnation)
             continue
@@ -83,6 +92,8 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
     if row:
         _succeed(world, row, value, seconds, ran, now)
     ran.teach(world, now.mono)
+    if worker := world.workers.get(incarnation):
+        start_next(world, worker, now)
 
 
 def _is_plain(live: Live) -> bool:
@@ -97,6 +108,9 @@ def _are_alike(first: Live, live: Live) -> bool:
         and live.queue is first.queue
         and live.attempt == first.attempt
         and live.shape is first.shape
+        and live.ahead is first.ahead
+        # Else one may be short and the other not any more: their worker counts them apart.
+        and live.started_at == first.started_at
         and live.ledger is CLEAN
         and live.unique is None
         # Each flow pays for its own seconds: a long job is not to be averaged with another flow's short ones.
@@ -116,15 +130,25 @@ def _succeed(
     first = row[0]
     jobs = [live.job for live in row]
     size = sum([live.size for live in row])
+    if first.ahead:
+        start(world, row, min(seconds * SLOT / size, now.mono - first.begun_at), now)
+    elif first.is_brief and first.started_at is None:
+        _learn_lag(first.worker, now.mono - first.begun_at - seconds * SLOT / size)
     on_worker = first.worker.live
     for job in jobs:
         del on_worker[job]
-    first.worker.free += size
+    first.worker.regain(size, first.is_brief)
     world.tree.release(first.queue, len(row), size, now.mono - first.begun_at, first.flow)
     world.count_ended(row, seconds, size, now.mono)
     ran.add(first, len(row), seconds, size)
     _end(world, first, jobs, State.SUCCEEDED, value, first.ledger, now)
     world.remember(jobs, first.attempt, first.incarnation)
+
+
+def _learn_lag(worker: Worker, seconds: float) -> None:
+    """An attempt was over so much later than it took: that is what lies between an end and a begin."""
+    more = max(seconds, 0.0) - worker.lag
+    worker.lag += more * (LAG_UP if more > 0.0 else LAG_DOWN)
 
 
 def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Moment) -> None:
@@ -137,9 +161,14 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
         world.acks(incarnation).done.append((held.job, held.attempt))
         kind = "stopped" if held.started else "handed_back"
         # A worker that closes or is full would get the job again at once, and give it back, for ever.
-        live.worker.refusing |= not held.started and not live.bundle and not live.recalled
+        if (live.ahead or live.started_at is not None) and not held.started and not live.recalled:
+            live.worker.ahead_from = now.mono + world.timers.ahead_pause
+        else:
+            live.worker.refusing |= not held.started and not live.bundle and not live.recalled
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
         world.remember((held.job,), held.attempt, incarnation)
+    if worker := world.workers.get(incarnation):
+        start_next(world, worker, now)
 
 
 def lose(world: World, live: Live, why: str, now: Moment, last_seen: float | None = None) -> None:
@@ -213,7 +242,7 @@ def _end(
     plan.batch.ends.append(
         End(
             jobs, live.attempt, live.incarnation, state, outcome, now.wall, ledger.tries, crashes,
-            live.unique, path, cause,
+            live.unique, path, cause, live.started_at,
         )
     )  # fmt: skip
     detail = {"reason": reason.value} if reason is not None else None

@@ -164,6 +164,8 @@ def _measure(world: World, worker: Worker) -> None:
         world.tree.hold(live.queue, 0, size - live.size, live.flow)
         live.size = size
     worker.free = spec.slots * SLOT - sum(live.size for live in worker.live.values())
+    worker.ahead = sum(live.size for live in worker.live.values() if live.ahead)
+    worker.brief = sum(live.size for live in worker.live.values() if live.is_brief)
 
 
 def _renew_holds(world: World, worker: Worker, holds: Sequence[Held], now: Moment) -> None:

@@ -91,7 +91,7 @@ class _Look:
     def show(self, flow: str | None) -> FlowNow:
         now, numbers = self._now, self._counted.get(flow, self._uncounted)
         waiting, running = self._waiting.get(flow, 0), self._running.get(flow, [])
-        held = sum(live.size / SLOT * (now.mono - live.begun_at) for live in running)
+        held = sum(live.size / SLOT * (now.mono - live.begun_at) for live in running if not live.ahead)
         return FlowNow(
             flow=flow,
             waiting=waiting,

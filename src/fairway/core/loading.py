@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairway.core import asks, blocked, notices
 from fairway.core import events as happened
 from fairway.core.model import Alike, Arrival, Moment, Shape
+from fairway.core.plan import Drop, Unblock
 
 if TYPE_CHECKING:
     from fairway.core.world import World
@@ -24,8 +25,8 @@ Elsewhere = Sequence[Set[int]]
 
 def load(world: World, event: happened.Loaded, now: Moment) -> None:
     """Let jobs wait, or be blocked, that did so already; those that are known are passed over."""
-    decided = left_out(world)  # maybe when they were taken in, just now
-    decided.update(one.job for one in world.plan.batch.unblocks)
+    unblocked = _jobs_of(world.plan.batch.unblocks, world.plan.unblocked)
+    decided = (*left_out(world), unblocked)  # maybe when they were taken in, just now
     for group, is_put in put_groups(world, event.alike, now, decided):
         if not is_put:
             for arrival in group.arrivals():
@@ -36,14 +37,14 @@ def load(world: World, event: happened.Loaded, now: Moment) -> None:
 
 
 def put_groups(
-    world: World, alike: Sequence[Alike], now: Moment, decided: Set[int] = frozenset()
+    world: World, alike: Sequence[Alike], now: Moment, decided: Elsewhere = ()
 ) -> Iterator[tuple[Alike, bool]]:
     """Let jobs wait at one stroke: all flows that stand in one line, else each. Say of each group if it was.
 
     It is not when it is one job, or one of them may be known already: those of them that wait and run, that
     are blocked, whose deadline is over, and those that were *decided* on.
     """
-    elsewhere = (decided, world.live.keys(), world.blocked.keys(), world.tree.deadlines.over.keys())
+    elsewhere = (*decided, world.live.keys(), world.blocked.keys(), world.tree.deadlines.over.keys())
     for groups in _by_flow(alike):
         all_put = len(groups) > 1 and _put_alike(world, groups, elsewhere, now)
         for group in groups:
@@ -63,7 +64,7 @@ def _put_alike(world: World, groups: Sequence[Alike], elsewhere: Elsewhere, now:
     """Let jobs wait at one stroke that differ in their flow only; False if each has to be looked at."""
     path = groups[0].queue
     if world.tree.way_of(path) != path or not all(
-        known.isdisjoint(one.jobs) for one in groups for known in elsewhere
+        known.isdisjoint(one.jobs) for known in elsewhere if known for one in groups
     ):
         return False
     if not world.tree.put_alike(groups, now.wall):
@@ -72,8 +73,8 @@ def _put_alike(world: World, groups: Sequence[Alike], elsewhere: Elsewhere, now:
     return True
 
 
-def _load_one(world: World, arrival: Arrival, decided: Set[int], now: Moment) -> None:
-    if arrival.job in decided or is_known(world, arrival):
+def _load_one(world: World, arrival: Arrival, decided: Elsewhere, now: Moment) -> None:
+    if any(arrival.job in jobs for jobs in decided) or is_known(world, arrival):
         return
     notices.watch(world, arrival)
     if arrival.blocked:
@@ -83,9 +84,18 @@ def _load_one(world: World, arrival: Arrival, decided: Set[int], now: Moment) ->
     asks.make_known(world, arrival.queue, now)
 
 
-def left_out(world: World) -> set[int]:
-    """Return the jobs that are not let wait though the store has them: set aside, or ended by this plan."""
-    return world.aside.union(drop.job for drop in world.plan.batch.drops)
+def left_out(world: World) -> tuple[Set[int], Set[int]]:
+    """Return the jobs that are not let wait though the store has them: set aside, and ended by this plan."""
+    return world.aside, _jobs_of(world.plan.batch.drops, world.plan.dropped)
+
+
+def _jobs_of(records: Sequence[Drop | Unblock], known: set[int]) -> Set[int]:
+    """Return the jobs of a plan's records. *known* are those of the first ones, and the others join them.
+
+    Read anew for each job of an intake one by one, the drops of a page of doomed jobs took 5 s.
+    """
+    known.update(record.job for record in records[len(known) :])
+    return known
 
 
 def is_known(world: World, arrival: Arrival) -> bool:

@@ -318,6 +318,7 @@ class WorkerSpec:
     tags: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("**",)
     async_per_slot: int = 100
+    ahead: bool = False  # it keeps what is begun before a slot is free, for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +331,5 @@ class Timers:
     crash_window: float = 86_400.0
     bundle_budget: float = 0.010
     bundle_most: int = 2000
+    ahead_most: float = 0.025  # what a job may be expected to take that is begun before a slot is free
+    ahead_pause: float = 1.0  # after one was handed back because none became free

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairway.core import asks, blocked
+from fairway.core.ahead import start
 from fairway.core.events import MoveAsked, MoveOverAsked, PageAsked
 from fairway.core.look import QueueLook, WorldLook
 from fairway.core.model import Arrival, Moment, QueueSettings
@@ -94,16 +95,18 @@ def _rename(world: World, source: Queue, ask: MoveAsked, now: Moment) -> Reply:
         else:
             asks.make_known(world, target.path, now)
     reply = _close(world, source, ask, now)
-    _take_along(world, targets)
+    _take_along(world, targets, now)
     return reply
 
 
-def _take_along(world: World, targets: dict[Queue, Queue]) -> None:
+def _take_along(world: World, targets: dict[Queue, Queue], now: Moment) -> None:
     """Count what runs in the old branch in the new one, in whose rows it is from now on."""
     jobs: dict[str, list[int]] = defaultdict(list)
     for live in world.live.values():
         target = targets.get(live.queue)
         if target is not None:
+            if live.ahead:  # as if it had its slot: it waits for a moment at most
+                start(world, [live], 0.0, now)
             world.tree.hold(live.queue, -1, -live.size, live.flow)
             world.tree.hold(target, 1, live.size, live.flow)
             live.queue = target

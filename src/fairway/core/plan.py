@@ -25,6 +25,7 @@ class Begin(NamedTuple):
     started_at: int
     queue: str = ""  # the rest is for the event that tells of it
     task: str = ""
+    ahead: bool = False  # before a slot is free: it is told of when it has one
 
 
 class End(NamedTuple):
@@ -41,6 +42,7 @@ class End(NamedTuple):
     unique: str | None  # the unique key to free, if the job holds one; then it is the only one
     queue: str
     cause: str | None = None  # of what failed
+    started_at: int | None = None  # of what was begun ahead: when a slot was free for it at last
 
 
 class Return(NamedTuple):
@@ -309,3 +311,6 @@ class Plan:
     replies: list[Reply] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)  # incarnations that beat but must say hello again
     wake_at: float | None = None
+    # Jobs of its drops and unblocks, as far as they were read when jobs were taken in: core/loading.py.
+    dropped: set[int] = field(default_factory=set, compare=False)
+    unblocked: set[int] = field(default_factory=set, compare=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairway.core import arriving, asks, blocked, endings, fleet, loading, moving, notices, recalls
 from fairway.core import events as happened
+from fairway.core.ahead import start_next
 from fairway.core.expiry import expire
 from fairway.core.model import DEFAULT_RULES, SLOT, Ledger, Moment, Timers, WorkerSpec
 from fairway.core.pins import single_out
@@ -19,7 +20,7 @@ from fairway.core.placement import fill
 from fairway.core.plan import Plan, Resolve, Revive
 from fairway.core.settings import read_settings
 from fairway.core.tree import Tree
-from fairway.core.world import Live, World
+from fairway.core.world import Live, Worker, World
 
 
 class Core:
@@ -81,6 +82,7 @@ def _refused(world: World, event: happened.Refused, now: Moment) -> None:
 
 
 def _revived(world: World, event: happened.Revived, now: Moment) -> None:
+    world.aside.discard(event.arrival.job)
     notices.watch(world, event.arrival)
     world.tree.put(event.arrival, now.wall)
     asks.make_known(world, event.arrival.queue, now)
@@ -88,11 +90,14 @@ def _revived(world: World, event: happened.Revived, now: Moment) -> None:
 
 # --- attempts ------------------------------------------------------------------------------------------
 def _started(world: World, event: happened.Started, now: Moment) -> None:
+    ahead: dict[Worker, None] = {}
     for job, attempt, generation, tries, crashes, losses, rules, unique, _ in event.begun:
         live = world.live.get(job)
         if live is None:
             continue
         live.attempt = attempt
+        if live.ahead:
+            ahead[live.worker] = None
         if live.kill:  # its worker may count from a beat that was heard while the commit was under way
             live.named_at = now.mono
         if generation:
@@ -103,6 +108,8 @@ def _started(world: World, event: happened.Started, now: Moment) -> None:
             live.unique = unique
         if tries or crashes or losses:
             live.ledger = Ledger(tries, crashes, losses)
+    for worker in ahead:  # a slot may have become free while the commit was under way
+        start_next(world, worker, now)
 
 
 def _found(world: World, event: happened.Found, now: Moment) -> None:

@@ -40,6 +40,9 @@ MEMORY, MOST_LEARNT, OUTLIER = 20.0, 0.25, 16.0
 #: Due shapes of a queue that are looked at one by one; of more its discipline knows which fit.
 FEW_SHAPES = 8
 
+#: What runs, by queue: its flow, and the units that it holds.
+Running = dict[Queue, list[tuple[str | None, int]]]
+
 
 class Tree:
     """All queues, and the choice among them. `mono` is the time of the last event or plan."""
@@ -65,6 +68,7 @@ class Tree:
         self.bounded = False  # some queue takes no more than so many jobs
         self.keyed = False  # in some queue jobs without a unique key have their payload as one
         self.seconds_of: Callable[[str, Shape], float] = lambda path, shape: 1.0  # what jobs should take
+        self.running: Callable[[], Iterable[tuple[Queue, str | None, int]]] = tuple  # queue, flow, units held
         self.fresh = True  # until a leader has taken in what its predecessor left: buckets start empty
         self.turns = 0
         self.alarms = Alarms()
@@ -276,15 +280,20 @@ class Tree:
         self.turns += 1
         if queue.own.by_seconds:
             queue.own.hold(offer.flow, count * size)
-        self._charge(queue.line, count * size)
+        mono, units, line = self.mono, count * size, queue.line
+        line.hold(units, mono)
+        line.served = self.turns
+        line.version += 1
         above: Queue | None = queue
         while above is not None:
             above.waiting -= count
             above.in_use += count
             if above.bucket is not None:
-                above.bucket.take(count, self.mono)
-                self.alarms.await_token(above, self.mono)
-            self._charge(above, count * size)
+                above.bucket.take(count, mono)
+                self.alarms.await_token(above, mono)
+            above.hold(units, mono)
+            above.served = self.turns
+            above.version += 1
             above = above.parent
         self._holding[queue] = None
         if not served.more:
@@ -302,18 +311,35 @@ class Tree:
                 queue.own.release(flow, -size, 0.0)
         for member in (queue.line, *queue.path_up()):
             member.hold(size, self.mono)
-        self._recount(queue, count)
+            member.version += 1
+        for above in queue.path_up():
+            above.in_use += count
+        self._settle(queue)
 
     def release(self, queue: Queue, count: int, size: int, seconds: float, flow: str | None = None) -> None:
         """Attempts ended that held *size* units for *seconds*: their places under every limit are free."""
         if queue.own.by_seconds:
             queue.own.release(flow, size, seconds)
-        for member in (queue.line, *queue.path_up()):
-            member.end(size, seconds, self.mono)
+        mono, ahead = self.mono, self.ahead
+        member: Member = queue.line
+        while True:
+            member.end(size, seconds, mono)
+            member.version += 1
             contest, above = member.contest, member.parent
-            if contest is not None and above is not None and contest.is_off(member, self.mono, self.ahead):
-                contest.bound(member, self.mono, self.ahead, self._first_beside(above, member, above.rings))
-        self._recount(queue, -count)
+            if above is None:
+                break
+            if contest is not None and contest.count > 1 and contest.is_off(member, mono, ahead):
+                contest.bound(member, mono, ahead, self._first_beside(above, member, above.rings))
+            above.in_use -= count
+            member = above
+        self._settle(queue)
+
+    def wait(self, queue: Queue, size: int, flow: str | None, seconds: float = 0.0) -> None:
+        """Attempts that hold *size* units wait for their slots; below 0: no more, for *seconds* already."""
+        if queue.own.by_seconds:
+            queue.own.wait(flow, size, seconds)
+        for member in (queue.line, *queue.path_up()):
+            member.wait(size, seconds, self.mono)
 
     def write_off(self, queue: Queue, size: int, seconds: float) -> None:
         """Units of slots that are still held were of no use for so long: their worker was gone.
@@ -363,24 +389,13 @@ class Tree:
                 for ring in member.parent.rings.values():
                     ring.note_anew(member, self.mono, self.ahead)
 
-    def _recount(self, queue: Queue, count: int) -> None:
-        """What a queue's jobs hold has changed: so many more run, or fewer."""
-        queue.line.version += 1
-        above: Queue | None = queue
-        while above is not None:
-            above.version += 1
-            above.in_use += count
-            above = above.parent
+    def _settle(self, queue: Queue) -> None:
+        """What a queue's jobs hold has changed."""
         if queue.line.held:
             self._holding[queue] = None
         else:
             self._holding.pop(queue, None)
         self._refresh(queue)
-
-    def _charge(self, member: Member, size: int) -> None:
-        member.begin(size, self.mono)
-        member.served = self.turns
-        member.version += 1
 
     # --- settings and time -----------------------------------------------------------------------
     def set(self, queue: Queue, settings: QueueSettings, now: int) -> None:
@@ -405,7 +420,7 @@ class Tree:
             self.moving[queue.path] = settings.moving["to"]
         if (settings.rate, settings.burst) != (before.rate, before.burst):
             self._set_rate(queue)
-        self._adopt(queue, now)
+        self._adopt(queue, now, {})
         self._rule(queue)
         self._refresh(queue)
 
@@ -555,7 +570,9 @@ class Tree:
         for taker in takers:
             ring = above.rings.get(taker)
             first = ring.first(member.priority, self.mono, self.ahead) if ring is not None else None
-            if first is not None and (found is None or first.level(self.mono) > most):
+            if first is None or first is member:
+                continue
+            if found is None or first.level(self.mono) > most:
                 found, most = first, first.level(self.mono)
         return found
 
@@ -566,7 +583,7 @@ class Tree:
                 ring.drop(queue)
         if queue.contest is not None:
             queue.contest.leave(queue, self.mono)
-            queue.era = -1  # of no other contest
+        queue.era = -1  # of no other contest
 
     def _turn_busy(self, above: Queue, member: Member) -> None:
         member.busy = not member.busy
@@ -587,7 +604,7 @@ class Tree:
             queue.bucket = Bucket(rate, burst, tokens, self.mono)
             self.alarms.await_token(queue, self.mono)
 
-    def _adopt(self, queue: Queue, now: int) -> None:
+    def _adopt(self, queue: Queue, now: int, running: Running) -> None:
         """Give *queue*, and those below it that inherit, the discipline that the settings name."""
         above = queue.parent.made_of if queue.parent is not None else self._base
         wanted = queue.settings.below(above)
@@ -596,15 +613,21 @@ class Tree:
         before, queue.made_of = queue.made_of, wanted
         self.bounded |= wanted.depth is not None or wanted.capacity is not None
         if wanted.discipline != before.discipline or not queue.own.adapt(wanted):
-            self._rebuild(queue, now)
+            self._rebuild(queue, now, running)
         for child in queue.children.values():
-            self._adopt(child, now)
+            self._adopt(child, now, running)
 
-    def _rebuild(self, queue: Queue, now: int) -> None:
-        """Give a queue a new discipline, and that one all its jobs."""
+    def _rebuild(self, queue: Queue, now: int, running: Running) -> None:
+        """Give a queue a new discipline, and that one all its jobs. *running* is filled when it is needed."""
         old = queue.own
         queue.adopt(make_discipline(queue.made_of))
         self._estimate(queue)
+        if queue.own.by_seconds and queue.line.held:
+            if not running:
+                for where, flow, units in self.running():
+                    running.setdefault(where, []).append((flow, units))
+            for flow, units in running.get(queue, ()):
+                queue.own.hold(flow, units)
         for arrival in old.drain():
             whole = self.deadlines.find(arrival.job) if self.deadlines else None
             queue.own.put(whole or arrival._replace(queue=queue.path))

@@ -5,10 +5,12 @@ One `World` per term, owned by the core; the modules beside this one are the ver
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairway.core.advice import Advice
+from fairway.core.ahead import leave
 from fairway.core.blocked import Blocked
 from fairway.core.estimates import Estimates
 from fairway.core.eta import Forecasts
@@ -16,6 +18,7 @@ from fairway.core.matching import WorkerClass, class_key
 from fairway.core.model import (
     CLEAN,
     DEFAULT_RULES,
+    SLOT,
     Arrival,
     Extras,
     Ledger,
@@ -28,6 +31,8 @@ from fairway.core.numbers import NumberBook
 from fairway.core.plan import Acks, Plan
 from fairway.core.queue import Queue
 from fairway.core.tree import Tree
+
+MOST_AHEAD = 4  # that are begun ahead for each that runs
 
 
 class Live:
@@ -57,6 +62,9 @@ class Live:
     replaced: bool = False  # a newer job took its unique key: it is not tried again
     recalled: bool = False  # its worker is asked to hand it back
     kill: bool = False  # its worker ends it before the lease can be taken
+    brief: bool = False  # it is known to be short; those of a bundle are, too
+    ahead: bool = False  # begun before a slot was free: it holds none before another attempt ends
+    started_at: int | None = None  # of one that was begun ahead: when it held one at last
     found: bool = False  # begun by an earlier leader, in what size is not known
     flow: str | None = None
     extras: Extras | None = None  # of a job with a deadline, of one that was found running or is recalled
@@ -88,6 +96,11 @@ class Live:
         if flow is not None:
             self.flow = flow
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether it was known to be short when it was begun."""
+        return self.brief or self.bundle > 0
+
     def arrival(self, place: int) -> Arrival:
         """Return the job as it would wait again at *place*."""
         return Arrival(
@@ -113,15 +126,21 @@ class Worker:
     """One life of one worker process, as long as its lease lasts."""
 
     __slots__ = (
-        "about", "attached", "connected", "drain_until", "draining", "free", "given_slots", "heard_at",
-        "joined_at", "kind", "known", "live", "refusing", "spec", "steered", "untold",
+        "about", "ahead", "ahead_from", "attached", "brief", "connected", "drain_until", "draining", "free",
+        "given_slots", "heard_at", "joined_at", "kind", "known", "lag", "live", "refusing", "spec", "steered",
+        "untold", "waiting",
     )  # fmt: skip
 
     def __init__(self, spec: WorkerSpec, kind: WorkerClass, mono: float) -> None:
         self.spec = spec
         self.kind = kind
         self.live: dict[int, Live] = {}
-        self.free = 0  # units of slots
+        self.free = 0  # units of slots; below 0 by what is begun ahead
+        self.ahead = 0  # units that are begun ahead and wait for a slot
+        self.waiting: deque[list[Live]] = deque()  # by whom they are held, a slot's worth each
+        self.brief = 0  # units that are held by attempts known to be short
+        self.lag = 0.0  # seconds between an end and the begin of what follows, as it was lately
+        self.ahead_from = 0.0  # monotonic: nothing is begun ahead before
         self.attached: tuple[str, ...] | None = None  # queues a person gave it, over what it announces
         self.given_slots: int | None = None  # slots a person gave it, over what it announces
         self.steered: bool | None = None  # whether it drains in a person's word, until it says so itself
@@ -138,7 +157,27 @@ class Worker:
     @property
     def takes_more(self) -> bool:
         """Whether something may be begun on it."""
-        return self.connected and not self.draining and not self.refusing and self.free > 0
+        return self.free > 0 and self._takes_any
+
+    @property
+    def _takes_any(self) -> bool:
+        return self.connected and not self.draining and not self.refusing
+
+    def looks_ahead(self, mono: float, each: int = MOST_AHEAD) -> bool:
+        """Whether a slot's worth may be begun before one is free: *each* a slot, if all run short jobs.
+
+        Beside long ones the short would wait for each other, on the slots that are left.
+        """
+        if not self.spec.ahead or self.free >= SLOT or mono < self.ahead_from or not self._takes_any:
+            return False
+        slots = self.spec.slots * SLOT
+        return self.brief == slots - self.free and SLOT - self.free <= each * slots
+
+    def regain(self, units: int, brief: bool) -> None:
+        """Attempts are over that held so many units."""
+        self.free += units
+        if brief:
+            self.brief -= units
 
 
 @dataclass(slots=True)
@@ -155,6 +194,7 @@ class Counts:
     lost: int = 0
     crashed: int = 0
     handed_back: int = 0
+    begun_ahead: int = 0  # of those, before a slot was free
     stale: int = 0
 
 
@@ -187,6 +227,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.tree.seconds_of = self.seconds_of
+        self.tree.running = lambda: ((live.queue, live.flow, live.size) for live in self.live.values())
 
     @property
     def numbers(self) -> NumberBook:
@@ -265,9 +306,13 @@ class World:
 
         No queue pays for the seconds for which its worker was *dead*; the charge of a flow stands.
         """
+        seconds = self.tree.mono - live.begun_at
+        if live.ahead:
+            leave(self, live)
+            seconds = dead = 0.0  # it held nothing yet
         del self.live[live.job]
         del live.worker.live[live.job]
-        live.worker.free += live.size
+        live.worker.regain(live.size, live.is_brief)
         if dead:
             self.tree.write_off(live.queue, live.size, dead)
-        self.tree.release(live.queue, 1, live.size, self.tree.mono - live.begun_at, live.flow)
+        self.tree.release(live.queue, 1, live.size, seconds, live.flow)

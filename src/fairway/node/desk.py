@@ -549,7 +549,8 @@ class NodeDesk:
 
     async def troubles(self) -> Troubles:
         engine = self._leader()
-        return Troubles(engine.core.world.advice.mishaps.all(), engine.culprits.troubles())
+        world: WorldLook = engine.core.world
+        return Troubles(world.advice.mishaps.all(), engine.culprits.troubles(world.aside))
 
     async def step_down(self) -> None:
         self._leader()
@@ -807,7 +808,7 @@ def _show_worker(worker: Worker, mono: float) -> WorkerView:
         incarnation=spec.incarnation,
         state=state,
         slots=spec.slots,
-        busy=round(spec.slots - worker.free / SLOT, 3),
+        busy=round(spec.slots - max(worker.free, 0) / SLOT, 3),
         running=len(worker.live),
         tags=list(spec.tags),
         adapters=sorted(spec.adapters),

@@ -23,8 +23,11 @@ def send_begins(
     term: int,
     checkpoints: Mapping[int, bytes] | None = None,
 ) -> None:
-    """Send committed begins, one message a worker. Without a connection they wait for its next hello."""
-    by_worker: dict[str, list[wire.Assignment]] = {}
+    """Send committed begins, one message a worker, one more of those ahead.
+
+    Without a connection they wait for its next hello.
+    """
+    by_worker: dict[tuple[str, bool], list[wire.Assignment]] = {}
     for job, attempt, generation, tries, _, _, rules, _, payload in begun:
         live = world.live.get(job)
         if live is None or live.attempt != attempt:
@@ -38,16 +41,17 @@ def send_begins(
         )  # fmt: skip
         if checkpoints and job in checkpoints:
             assignment = assignment._replace(checkpoint=checkpoints[job])
-        assignments = by_worker.get(live.incarnation)
+        to = live.incarnation, live.ahead
+        assignments = by_worker.get(to)
         if assignments is None:
-            by_worker[live.incarnation] = [assignment]
+            by_worker[to] = [assignment]
         else:
             assignments.append(assignment)
-    for incarnation, assignments in by_worker.items():
+    for (incarnation, ahead), assignments in by_worker.items():
         port = ports.get(incarnation)
         if port is not None:
             for some in in_parts(assignments) if checkpoints else (assignments,):
-                port.send(wire.Begin(term, some))
+                port.send(wire.Begin(term, some, ahead))
 
 
 def send_steers(ports: Mapping[str, Port], plan: Plan, term: int) -> None:

@@ -183,10 +183,10 @@ class Engine:
     async def recover(self) -> None:
         """Rebuild the core from the store: settings, running attempts; the backlog follows while leading."""
         now = moment()
-        self.core.world.aside = await self.culprits.read()
         for path, settings in sorted((await self._store.queue_rows()).items()):
             self.core.absorb(happened.QueueFound(path, msgspec.json.decode(settings)), now)
         lives = await self._store.live_attempts()
+        self.core.world.aside = await self.culprits.read({live.arrival.job for live in lives})
         for live in lives:
             self.core.absorb(happened.Found(*live), now)
         await self._retire([live.arrival.job for live in lives if live.begun.unique is not None])

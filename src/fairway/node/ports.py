@@ -271,6 +271,7 @@ def read_spec(hello: wire.Hello) -> WorkerSpec:
         tags=tuple(hello.tags),
         queues=tuple(hello.queues),
         async_per_slot=hello.async_per_slot,
+        ahead=hello.ahead,
     )
 
 

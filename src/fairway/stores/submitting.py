@@ -109,9 +109,10 @@ def renamed(job: NewJob, names: Mapping[int, int]) -> NewJob:
 def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps[list[Sequence[NewJob]]]:
     """Return the jobs of each submission under ids that no other job has."""
     ids = [job.id for submission in submissions for job in submission.jobs]
-    taken = {row[0] for row in (yield Ask("find_taken_ids", _ranges(sorted(ids))))}
-    if not taken and len(set(ids)) == len(ids):
+    is_taken = bool((yield Ask("find_taken_ids", _ranges(sorted(ids)))))
+    if not is_taken and len(set(ids)) == len(ids):
         return [submission.jobs for submission in submissions]
+    taken = {row[0] for row in (yield Ask("find_known_ids", (ids,)))} if is_taken else set()
     used = set(ids) | taken
     seen = set(taken)
     found: list[Sequence[NewJob]] = []

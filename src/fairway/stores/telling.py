@@ -63,9 +63,15 @@ def numbered(number: int, first: int, news: Iterable[News]) -> Iterator[Numbered
 
 
 def _begun(begins: Sequence[Begin], begun: Sequence[Begun]) -> Iterator[News]:
-    """Tell of begins; those of one record that became the same attempt are told of at once."""
+    """Tell of begins; those of one record that became the same attempt are told of at once.
+
+    Not of what waits for its slot: the plan tells of that when it has started.
+    """
     start = 0
-    for jobs, _, worker, started_at, queue, task in begins:
+    for jobs, _, worker, started_at, queue, task, ahead in begins:
+        if ahead:
+            start += len(jobs)
+            continue
         attempts: dict[int, list[int]] = {one[1]: [] for one in begun[start : start + len(jobs)]}
         if len(attempts) == 1:
             [attempt] = attempts

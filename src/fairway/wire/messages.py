@@ -96,6 +96,7 @@ class Hello(Message, tag="hello", frozen=True):
     pid: int = 0
     version: str = ""
     draining: bool = False  # I take no more
+    ahead: bool = False  # I keep what is begun ahead
 
 
 class Beat(Message, tag="beat", frozen=True):
@@ -178,6 +179,7 @@ class Begin(Message, tag="begin", frozen=True):
 
     term: int
     assignments: list[Assignment]
+    ahead: bool = False  # each when a slot is free for it; handed back if none is for a moment
 
 
 class Stop(Message, tag="stop", frozen=True):

@@ -6,8 +6,9 @@ Its duties:
 2. Keep connected to a node, whichever answers: try again for ever, with a growing pause; at each connection
    say who it is, what it holds and what it has finished but was not thanked for.
 3. Beat, naming every attempt it holds.
-4. Give begun attempts to their adapters, each (job, attempt) at most once in its life; stop those it is
-   told to stop; say where their code is when asked; drop what an older term sends.
+4. Give begun attempts to their adapters, each (job, attempt) at most once in its life, those that are begun
+   ahead when a slot is free; stop those it is told to stop; say where their code is when asked; drop what an
+   older term sends.
 5. Pass on results, hand-backs and output; keep results and hand-backs until they are acknowledged.
 6. End the code that must not outlive its lease (`kill`) before anybody else can be given it.
 7. Offer what it is told to, and drain when told to: take nothing more, and when the deadline is over stop
@@ -35,6 +36,7 @@ import msgspec
 
 import fairway
 from fairway.adapter import Adapter
+from fairway.adapters.outcome import describe
 from fairway.wire.messages import (
     PROTOCOL,
     Acks,
@@ -62,6 +64,7 @@ from fairway.worker.facts import lasting_facts, passing_facts
 from fairway.worker.identity import Identity
 from fairway.worker.lease import Lease
 from fairway.worker.outbox import Key, Outbox
+from fairway.worker.shelf import Shelf
 from fairway.worker.transport import Connect, Disconnected, NotAdmitted, Transport
 from fairway.worker.warden import Warden
 
@@ -73,6 +76,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 GOOD_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.7
+#: While every slot has more to do, ends are told together that come within this time.
+GATHER_SECONDS = 0.004
 LOOK_SECONDS = 5.0
 MOST_LOOKS = 20
 MOST_SEEN = 256 * 1024
@@ -112,7 +117,12 @@ class Agent:
         self._learn = learn  # told where else the cluster can be reached
         self._facts = lasting_facts() | capacity.facts
         self._outbox = Outbox()
-        self._held: dict[Key, Adapter] = {}
+        self._held: dict[Key, Hold] = {}
+        self._used = 0  # slots that hold something
+        self._waiting = 0  # bundles that wait for one, on the shelf or behind what runs
+        self._async_tasks: frozenset[tuple[str, str]] = frozenset()
+        self._async_held = 0  # attempts that hold a part of one
+        self._shelf = Shelf(self.handed_back)
         self._once: set[Key] = set()  # of those, what cannot be handed back once it has started
         self._draining = False
         self._drain_timer: asyncio.TimerHandle | None = None
@@ -139,6 +149,7 @@ class Agent:
         except BaseException:
             await self.warden.close()
             raise
+        self._async_tasks = frozenset((task.adapter, task.name) for task in self.tasks if task.is_async)
 
     async def run(self) -> None:
         """Serve nodes until closed."""
@@ -228,6 +239,7 @@ class Agent:
             pid=os.getpid(),
             version=fairway.__version__,
             draining=self._draining or self._closing,
+            ahead=True,
         )
 
     def _versions(self) -> dict[str, Any]:
@@ -244,6 +256,8 @@ class Agent:
     async def _keep_sending(self, transport: Transport) -> None:
         while True:
             await self._outbox.wake.wait()
+            if self._waiting and self._waiting >= self._used:  # no slot idles: let a few ends gather
+                await asyncio.sleep(GATHER_SECONDS)
             self._outbox.wake.clear()
             for message in self._outbox.take():
                 await transport.send([message])
@@ -267,7 +281,7 @@ class Agent:
 
     def _holds(self) -> list[Held]:
         """Name what runs and what has ended without the node knowing: both are still ours."""
-        holds = [Held(*key, adapter.started(*key)) for key, adapter in self._held.items()]
+        holds = [Held(*key, hold.adapter.started(*key)) for key, hold in self._held.items()]
         holds += [Held(*key) for key in self._outbox.results]
         return holds
 
@@ -281,7 +295,7 @@ class Agent:
                 continue
             self._term = message.term
             if isinstance(message, Begin):
-                self._begin(message.assignments)
+                self._begin(message.assignments, message.ahead)
             elif isinstance(message, Acks):
                 self._acknowledge(message)
             elif isinstance(message, Stop):
@@ -307,7 +321,7 @@ class Agent:
             self._learn(welcome.nodes)
             self._nodes = len(welcome.nodes)
 
-    def _begin(self, assignments: Sequence[Assignment]) -> None:
+    def _begin(self, assignments: Sequence[Assignment], ahead: bool) -> None:
         keys = [assignment[:2] for assignment in assignments]
         if not self._memory.is_new(keys):
             assignments = self._without_known(assignments)
@@ -323,13 +337,49 @@ class Agent:
             if adapter is None or (bundle[0].kill and not self._lease.claim(bundle[0][:2])):
                 self.handed_back(keys)
                 continue
-            self._held.update(dict.fromkeys(keys, adapter))
+            self._held.update(dict.fromkeys(keys, Hold(adapter, len(keys))))
             if bundle[0].once:  # alone: such jobs are never bundled
                 self._once.add(bundle[0][:2])
-            self._begin_bundle(adapter, bundle)
+            if ahead and (self._shelf or not self._has_room()):
+                self._shelf.put(bundle)
+                self._waiting += 1
+            else:
+                self._begin_bundle(bundle)
+        if self._shelf:
+            self._begin_shelved()
 
-    def _begin_bundle(self, adapter: Adapter, bundle: Sequence[Assignment]) -> None:
+    def _has_room(self) -> bool:
+        """Whether a slot is free here."""
+        return self._used - -self._async_held // self.capacity.async_per_slot < self.capacity.slots
+
+    def _begin_shelved(self) -> None:
+        while self._shelf and self._has_room():
+            self._waiting -= 1
+            self._begin_bundle(self._shelf.take())
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Let what is begun ahead stand behind what runs, in the process itself, as far as adapters can."""
+        while self._shelf and not self._has_room():
+            bundle = self._shelf.first
+            adapter = self._held[bundle[0][:2]].adapter
+            try:
+                if not adapter.begin_behind(bundle):
+                    return
+            except Exception as error:
+                log.error("the %s adapter could not begin behind: %r", adapter.name, error, exc_info=error)
+                return
+            self._shelf.take()
+
+    def _begin_bundle(self, bundle: Sequence[Assignment]) -> None:
         """Give attempts to their adapter; if it cannot take them, the node shall have them back."""
+        hold = self._held[bundle[0][:2]]
+        adapter, hold.runs = hold.adapter, True
+        hold.is_async = (adapter.name, bundle[0].task) in self._async_tasks
+        if hold.is_async:
+            self._async_held += len(bundle)
+        else:
+            self._used += 1
         try:
             adapter.begin(bundle)
         except Exception as error:
@@ -349,8 +399,15 @@ class Agent:
 
     def _stop(self, message: Stop) -> None:
         for held in message.attempts:
-            if adapter := self._held.get(held[:2]):
-                adapter.stop(held.job, held.attempt, message.force, message.kind)
+            hold = self._held.get(held[:2])
+            if hold is None:
+                continue
+            if hold.runs or not self._shelf.remove(held[:2]):
+                hold.adapter.stop(held.job, held.attempt, message.force, message.kind)
+            elif message.kind == "stopped":
+                self.handed_back([held[:2]])
+            else:
+                self.finished([unstarted(held[:2], message.kind)])
 
     def _begin_look(self, message: Look) -> None:
         if len(self._looking) >= MOST_LOOKS:
@@ -362,9 +419,10 @@ class Agent:
 
     async def _look(self, message: Look) -> None:
         """Say where an attempt's code is, or why that cannot be told."""
-        adapter = self._held.get((message.job, message.attempt))
+        hold = self._held.get((message.job, message.attempt))
         text, why = None, "this worker does not run it any more"
-        if adapter is not None:
+        if hold is not None:
+            adapter = hold.adapter
             why = f"the {adapter.name} adapter cannot tell where its code is"
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
@@ -381,7 +439,9 @@ class Agent:
         """These attempts ended; those that the worker itself stopped are handed back."""
         pop, release = self._held.pop, self._lease.release
         for result in results:
-            pop(result[:2], None)
+            hold = pop(result[:2], None)
+            if hold is not None:
+                self._let_go(hold)
             release(result[:2])
         if self._once:
             self._once.difference_update([result[:2] for result in results])
@@ -391,10 +451,36 @@ class Agent:
             results = [result for result in results if result[2] != "stopped"]
         self._outbox.add_results(results)
 
+    def _let_go(self, hold: Hold) -> None:
+        """One of the attempts that came together is over; with the last of them a slot is free."""
+        hold.left -= 1
+        if not hold.runs:
+            self._waiting -= not hold.left
+            return
+        if hold.is_async:
+            self._async_held -= 1
+        elif hold.left:
+            return
+        else:
+            self._used -= 1
+        if self._shelf:  # soon: the process that ran it is to be idle by then, or to run what stood behind
+            asyncio.get_running_loop().call_soon(self._begin_shelved)
+
+    def began(self, attempts: Sequence[Key]) -> None:
+        """These attempts, which stood behind others, have taken their slot."""
+        hold = self._held.get(attempts[0])
+        if hold is not None and not hold.runs:
+            hold.runs = True
+            self._waiting -= 1
+            self._used += 1
+        self._hand_on()
+
     def handed_back(self, attempts: Sequence[Key]) -> None:
         """These attempts did not start and never will here."""
         for key in attempts:
-            self._held.pop(key, None)
+            hold = self._held.pop(key, None)
+            if hold is not None:
+                self._let_go(hold)
             self._lease.release(key)
         self._once.difference_update(attempts)
         self._outbox.add_hand_backs([Held(*key, False) for key in attempts])
@@ -412,8 +498,20 @@ class Agent:
         self._outbox.acknowledge(message.stale)
         # An attempt that is not ours any more runs on, and its result will be refused; unless it must not.
         self._end([key for key in message.lost if self._lease.holds(key)])
+        self._forget_waiting(message.lost)
         if self._leaving:
             self._outbox.wake.set()
+
+    def _forget_waiting(self, keys: Sequence[Key]) -> None:
+        """What is begun ahead and is not ours any more is not started."""
+        for key in keys:
+            hold = self._held.get(key)
+            if hold is None or hold.runs:
+                continue
+            if self._shelf.remove(key):
+                self._let_go(self._held.pop(key))
+            else:
+                hold.adapter.stop(*key, force=False, kind="stopped")
 
     # --- 6. the lease -----------------------------------------------------------------------------------
     async def _keep_to_the_lease(self) -> None:
@@ -427,8 +525,8 @@ class Agent:
     def _end(self, keys: Sequence[Key]) -> None:
         """Kill the code of these attempts; they are handed back."""
         for key in keys:
-            if adapter := self._held.get(key):
-                adapter.stop(*key, force=True, kind="stopped")
+            if hold := self._held.get(key):
+                hold.adapter.stop(*key, force=True, kind="stopped")
 
     # --- 7. what it offers ------------------------------------------------------------------------------
     def _adjust(self, message: Adjust) -> None:
@@ -437,6 +535,7 @@ class Agent:
             self.capacity = replace(self.capacity, slots=message.slots)
             for adapter in self._adapters.values():
                 adapter.resize(message.slots)
+            self._begin_shelved()
         if message.queues is not None:
             self.capacity = replace(self.capacity, queues=tuple(message.queues))
         if message.draining is not None:
@@ -445,6 +544,8 @@ class Agent:
     def _drain(self, on: bool, deadline_seconds: float | None) -> None:
         """Take no more, or take work again. The deadline is kept here: it outlasts the leader that set it."""
         self._draining = on
+        if on:
+            self._hand_back_waiting()
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None
@@ -452,11 +553,19 @@ class Agent:
             loop = asyncio.get_running_loop()
             self._drain_timer = loop.call_later(deadline_seconds, self._stop_the_rest)
 
+    def _hand_back_waiting(self) -> None:
+        """Give up what was begun ahead and has no slot yet, on the shelf or behind what runs."""
+        if self._shelf:
+            self.handed_back(self._shelf.clear())
+        for key, hold in list(self._held.items()):
+            if not hold.runs:
+                hold.adapter.stop(*key, force=False, kind="stopped")
+
     def _stop_the_rest(self) -> None:
         """The deadline is over: stop what can be handed back."""
-        for key, adapter in list(self._held.items()):
+        for key, hold in list(self._held.items()):
             if key not in self._once:
-                adapter.stop(*key, force=False, kind="stopped")
+                hold.adapter.stop(*key, force=False, kind="stopped")
 
     # --- 8. the end -------------------------------------------------------------------------------------
     def hurry(self) -> None:
@@ -466,6 +575,8 @@ class Agent:
     async def close(self, grace_seconds: float = 3.0) -> list[Key]:
         """Stop within the grace and a few seconds; return the attempts the node may not know about."""
         self._closing = True
+        if self._shelf:
+            self.handed_back(self._shelf.clear())
         await self._say_draining()
         await asyncio.gather(*(adapter.close(grace_seconds) for adapter in self._adapters.values()))
         await self._leave()
@@ -489,6 +600,22 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await self._left.wait()
+
+
+class Hold:
+    """Attempts that came together and are held: by whom they are run, and how many have not ended."""
+
+    __slots__ = ("adapter", "is_async", "left", "runs")
+
+    def __init__(self, adapter: Adapter, left: int) -> None:
+        self.adapter, self.left = adapter, left
+        self.runs = False  # not begun ahead, or a slot was free for it
+        self.is_async = False
+
+
+def unstarted(key: Key, kind: str) -> Result:
+    """Return the result of an attempt that was stopped before it began."""
+    return Result(*key, kind, msgspec.json.encode(describe("Stopped", "stopped before it began")), 0.0)
 
 
 class Memory:

@@ -79,10 +79,29 @@ class PythonAdapter:
             return
         keys = [assignment[:2] for assignment in assignments]
         sync_link = self._find_idle_link()
-        self._where.update(zip(keys, zip(repeat(sync_link), count()), strict=False))
+        self._note(keys, sync_link)
         sync_link.begin(assignments, keys)
         if self._recycler is not None:
             self._recycler.prepare(sync_link, len(keys))
+
+    def begin_behind(self, assignments: Sequence[Assignment]) -> bool:
+        """Let a bundle stand behind what runs in a child, the one that was begun first.
+
+        Where children are replaced after so many jobs or at a size, each is looked at between two bundles.
+        """
+        if self._recycler is not None or assignments[0].task in self._async_tasks:
+            return False
+        links = [link for link in self._links if isinstance(link, SyncLink) and link.can_go_on]
+        if not links:
+            return False
+        link = min(links, key=lambda link: link.bundles[0].given_at)
+        keys = [assignment[:2] for assignment in assignments]
+        self._note(keys, link)
+        link.begin_behind(assignments, keys)
+        return True
+
+    def _note(self, keys: Sequence[Key], link: SyncLink) -> None:
+        self._where.update(zip(keys, zip(repeat(link), count(link.next_index)), strict=False))
 
     def _begin_async(self, assignments: Sequence[Assignment]) -> None:
         for index, assignment in enumerate(assignments):
@@ -209,6 +228,10 @@ class PythonAdapter:
             self._idle.append(link)
         else:
             link.retire()
+
+    def went_on(self, keys: Sequence[Key]) -> None:
+        """Pass on that a child has begun what stood behind."""
+        self._reporter.began(keys)
 
     # --- recycling ----------------------------------------------------------------------------------
     def has_done(self, link: Link, count: int) -> None:

@@ -44,7 +44,7 @@ class AsyncChild:
         self._stopped_as: dict[Key, str] = {}
         self._results: list[Result] = []
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(list[Assignment])
+        self._decoder = msgspec.msgpack.Decoder(tuple[int, list[Assignment]])
         self._transport: asyncio.WriteTransport
         self._loop: asyncio.AbstractEventLoop
         self._gone = asyncio.Event()
@@ -67,7 +67,7 @@ class AsyncChild:
 
     def _take(self, kind: bytes, body: bytes) -> None:
         if kind == frames.JOBS:
-            for job in self._decoder.decode(body):
+            for job in self._decoder.decode(body)[1]:
                 self._running[job[:2]] = asyncio.get_running_loop().create_task(self._run(job))
             if not self._watchdog.is_watching:
                 self._watchdog.begin()

@@ -53,7 +53,7 @@ class AsyncLink(Link):
         if not self.waiting or self.gone:
             return
         assignments, self.waiting = list(self.waiting.values()), {}
-        self.send_jobs(assignments)
+        self.send_jobs(0, assignments)
         now = time.monotonic()
         for assignment in assignments:
             key = assignment[:2]

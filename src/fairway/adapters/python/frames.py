@@ -1,8 +1,8 @@
 """Frames between the adapter and its children: four bytes of length, one byte of kind, msgpack.
 
-To a child: JOBS (a list of assignments), ASK, STOP and FLUSH on the control socket. From a child: READY
-(its tasks), FAILED (why it cannot work), RESULTS, LAST: the results that end a bundle, and NOTES: what
-attempts say of themselves, always before their results.
+To a child: JOBS (a number for the page, a list of assignments), ASK, STOP and FLUSH on the control socket.
+From a child: READY (its tasks), FAILED (why it cannot work), RESULTS, LAST: the results that end a bundle,
+and NOTES: what attempts say of themselves, always before their results.
 
 What a child says beside that comes on the control socket, where any of its threads may send whatever
 the others do: LOG (output) and SEEN (the answer to a LOOK).

@@ -94,8 +94,12 @@ class Hearing:
                     if not self._on_control():
                         break
         if ended:
-            for stream in self._streams.values():
-                stream.end_line()
+            self.end_lines()
+
+    def end_lines(self) -> None:
+        """What was begun on a line is all of it."""
+        for stream in self._streams.values():
+            stream.end_line()
 
     def forget_ended(self, results: Sequence[Result]) -> None:
         """These attempts write no more."""

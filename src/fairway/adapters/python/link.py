@@ -21,7 +21,7 @@ import msgspec
 from fairway.adapters.command import name_signal
 from fairway.adapters.python import child, frames
 from fairway.adapters.python.hearing import Hearing
-from fairway.adapters.python.page import NONE_YET, Page, make_page
+from fairway.adapters.python.page import Page, make_page
 from fairway.adapters.python.stacks import DUMP_SIGNAL
 from fairway.wire.messages import Assignment, LogPiece, Note, Result, Task
 from fairway.worker.warden import Ended, Halted, Happening, NotSpawned, Swept, Warden
@@ -66,6 +66,9 @@ class Owner(Protocol):
 
     def became_idle(self, link: Any) -> None:
         """This sync child can take the next bundle."""
+
+    def went_on(self, keys: Sequence[Key]) -> None:
+        """A sync child has begun the bundle that stood behind another."""
 
     def unlink(self, link: Link) -> None:
         """This child is gone."""
@@ -145,10 +148,10 @@ class Link(asyncio.Protocol):
         """Whether it has imported its apps and can be given jobs."""
         return self.ready.done() and not self.gone
 
-    def send_jobs(self, assignments: Sequence[Assignment]) -> None:
-        """Send jobs as one frame."""
+    def send_jobs(self, base: int, assignments: Sequence[Assignment]) -> None:
+        """Send jobs as one frame; *base* is the first one's number on the page."""
         if self._transport is not None:
-            self._transport.write(frames.pack(frames.JOBS, _encoder.encode(assignments)))
+            self._transport.write(frames.pack(frames.JOBS, _encoder.encode((base, assignments))))
 
     def send_control(self, kind: bytes, *values: int | str) -> None:
         """Send a word beside the jobs; one that cannot be sent is no loss, SIGKILL stands behind it."""
@@ -233,13 +236,17 @@ class Link(asyncio.Protocol):
             elif kind == frames.NOTES:
                 self.owner.take_notes(_notes.decode(body))
             else:
-                self.hearing.catch_up(ended=kind == frames.LAST)
+                self.hear(ended=kind == frames.LAST)
                 results = _results.decode(body)
                 self.owner.take_results(self.took_results(results))
                 self.hearing.forget_ended(results)
                 self.owner.has_done(self, len(results))
                 if kind == frames.LAST:
                     self.became_idle()
+
+    def hear(self, ended: bool) -> None:
+        """Read what was written before results that have come; *ended*: a bundle's last ones."""
+        self.hearing.catch_up(ended)
 
     def took_results(self, results: list[Result]) -> list[Result]:
         """Look at results before they are passed on."""
@@ -359,8 +366,3 @@ def name_ending(ending: Happening) -> str:
     if ending.out_of_memory:
         return "OutOfMemory"
     return "KilledBySignal" if ending.code < 0 else "ExitCode"
-
-
-def new_page(page: Page, allowed: int) -> None:
-    """Prepare the page for a bundle of so many jobs."""
-    page[0], page[1], page[2] = NONE_YET, allowed, 0

@@ -46,7 +46,7 @@ from fairway.wire.messages import Assignment, Note, Result
 
 FLUSH_NANOSECONDS = 5_000_000
 #: What an attempt used is worth a word from here on.
-MEASURE_SECONDS = 0.005
+MEASURE_SECONDS = 0.010
 #: A job that ran so long may have started processes that wrote something: the agent reads it first.
 LONG_NANOSECONDS = 500_000
 READ_SECONDS = 0.05
@@ -69,7 +69,7 @@ class SyncChild:
         self._sending = threading.Lock()
         self._flushed = 0
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(list[Assignment])
+        self._decoder = msgspec.msgpack.Decoder(tuple[int, list[Assignment]])
         self._tokens: dict[Key, str] = {}
         self._due: context.Stopped | None = None
         self._stop_kind = ""
@@ -84,26 +84,30 @@ class SyncChild:
         context.speaker = self._notes
         threading.Thread(target=self._listen, args=(control,), daemon=True, name="fairway-control").start()
         while (frame := frames.read_frame(self._data)) is not None:
-            self._run_bundle(self._decoder.decode(frame[1]), page)
+            self._run_bundle(*self._decoder.decode(frame[1]), page)
 
-    def _run_bundle(self, jobs: list[Assignment], page: Page) -> None:
+    def _run_bundle(self, base: int, jobs: list[Assignment], page: Page) -> None:
+        """Run jobs, the first of which has the number *base* on the page."""
         results = self._results
         alone = len(jobs) == 1  # only then it is worth while to measure it
+        last = base + len(jobs) - 1  # its result goes with LAST: whoever has them all takes us to be idle
         if alone:
             self._meter.start()
         self._flushed = monotonic_ns()
-        for index, job in enumerate(jobs):
+        for index, job in enumerate(jobs, base):
+            page[STARTED] = started = monotonic_ns()  # first: nobody is to take the last one's for it
             page[INDEX] = index
-            page[STARTED] = started = monotonic_ns()
             if index >= page[ALLOWED]:
                 break
             results.append(self._run(job, started))
             if alone and results[-1].seconds > MEASURE_SECONDS:
                 self._used.append(self._meter.stop(job.job, job.attempt))
-            if started - self._flushed > FLUSH_NANOSECONDS:
+            if started - self._flushed > FLUSH_NANOSECONDS and index < last:
                 self.flush(frames.RESULTS)
         else:
-            page[INDEX] = len(jobs)
+            page[INDEX] = base + len(jobs)
+        if not results or results[-1].seconds * 1e9 <= LONG_NANOSECONDS:
+            wait_until_read()  # the next bundle may stand in the pipe
         self.flush(frames.LAST)
 
     def _run(self, job: Assignment, started: int) -> Result:
@@ -149,27 +153,29 @@ class SyncChild:
     def flush(self, kind: bytes) -> None:
         """Send the results there are, notes first; LAST is sent even without any."""
         with self._sending:
-            if self._used or self._notes.are_waiting:
-                self._write_notes()
+            frame = self._take_notes() if self._used or self._notes.are_waiting else b""
             count = len(self._results)
             if self._speech.has_unsent:  # what these have written; looked at behind the count
                 self._speech.flush()
             if count or kind is frames.LAST:
                 body = self._encoder.encode(self._results[:count])
                 del self._results[:count]
-                self._data.sendall(frames.pack(kind, body))
+                frame += frames.pack(kind, body)
+            if frame:  # at one stroke: the agent wakes up once
+                self._data.sendall(frame)
             self._flushed = monotonic_ns()
 
     def _send_notes(self) -> None:
         with self._sending:
-            self._write_notes()
+            if frame := self._take_notes():
+                self._data.sendall(frame)
 
-    def _write_notes(self) -> None:
+    def _take_notes(self) -> bytes:
+        """Return a frame of the notes there are, if there are any."""
         notes = self._notes.take()
         while self._used:  # one by one: the main thread may add to it just now
             notes.append(self._used.pop())
-        if notes:
-            self._data.sendall(frames.pack(frames.NOTES, self._encoder.encode(notes)))
+        return frames.pack(frames.NOTES, self._encoder.encode(notes)) if notes else b""
 
     # --- stopping -----------------------------------------------------------------------------------
     def _listen(self, control: socket.socket) -> None:

@@ -98,6 +98,10 @@ class WarmAdapter:
         self._links.add(link)
         return link
 
+    def begin_behind(self, assignments: Sequence[Assignment]) -> bool:
+        """Nothing stands behind anything here."""
+        return False
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Stop an attempt: ask it, terminate its process, kill it."""
         if link := self._where.get((job, attempt)):

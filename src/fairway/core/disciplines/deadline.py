@@ -89,6 +89,9 @@ class Deadline:
     def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
 
+    def wait(self, flow: str | None, units: int, seconds: float) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:
         return self._bounds.refusal(len(self), {}, coming)
 

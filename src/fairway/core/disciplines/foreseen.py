@@ -68,6 +68,7 @@ class FlowRing(NamedTuple):
     by_seconds: bool
     mono: float  # and `ahead`: what standings are reckoned with, by seconds
     ahead: float
+    average: float  # what the flows that compete have had, by seconds
     turns: int  # how many have been given
     credit: float  # that a job takes, by jobs
     seconds_of: Callable[[Shape], float]
@@ -102,6 +103,15 @@ class Ghost:
     def standing(self) -> tuple[float, int]:
         """Return what decides whose turn it is; the least is next."""
         return (self.level, self.served) if self.by_seconds else (self.turn, 0)
+
+    def join(self, average: float, least: float) -> None:
+        """Stand as one that comes now: it has had no less than the others, and is next (`Contest.join`)."""
+        if self.level >= average:
+            return
+        self.level = average
+        if not self.flow.account.over:
+            self.level = min(average, least)
+            self.loan = (average - self.level) * self.flow.weight
 
 
 def foreseen(ring: FlowRing, now: int, most: int, fits: Fits | None) -> Iterator[int]:
@@ -141,14 +151,18 @@ def _ghosts(ring: FlowRing, now: int, most: int, fits: Fits | None) -> list[Ghos
     due = [flow for flow in ring.flows.values() if due_shape(flow, now, fits) is not None]
     flows: Collection[FlowLook] = [flow for flow in due if flow.is_in]
     coming = [flow for flow in due if not flow.is_in]
-    least = min((ring.level(flow) for flow in flows), default=0.0) if coming and ring.by_seconds else 0.0
+    least = ring.average
+    if coming and ring.by_seconds:
+        least = min((ring.level(flow) for flow in flows), default=least)
     if len(flows) > 2 * most:  # each has a turn before the others; twice, for light ones may have to pass
         flows = nsmallest(2 * most, flows, key=lambda flow: (ring.standing(flow), flow.number))
     ghosts = [Ghost(ring, flow, flow.order(now, fits)) for flow in flows]
     coming.sort(key=lambda flow: (next_place(flow), flow.number))
     for turn, flow in enumerate(coming[: 2 * most], start=ring.turns + 1):
         ghost = Ghost(ring, flow, flow.order(now, fits))
-        ghost.turn, ghost.credit, ghost.level = turn, flow.weight, max(ghost.level, least)
+        ghost.turn, ghost.credit = turn, flow.weight
+        if ring.by_seconds:
+            ghost.join(ring.average, least)
         ghosts.append(ghost)
     return ghosts
 

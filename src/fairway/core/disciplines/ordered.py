@@ -96,6 +96,9 @@ class Ordered:
     def release(self, flow: str | None, units: int, seconds: float) -> None:
         """Nobody pays here: jobs are served in their order."""
 
+    def wait(self, flow: str | None, units: int, seconds: float) -> None:
+        """Nobody pays here: jobs are served in their order."""
+
     def refusal(self, coming: Mapping[str | None, int]) -> str | None:
         return self._bounds.refusal(self._rack.count, {}, coming)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
@@ -71,6 +71,7 @@ class Sfq:
         self._active: dict[Shape, dict[Flow, None]] = {}  # the flows that have such a job due
         self._waits: list[tuple[int, int, Flow]] = []  # when a flow has to be looked at again
         self._accounts: dict[Hashable, FlowAccount] = {}  # by seconds: also of flows that have no job waiting
+        self._most_accounts = MOST_AWAY  # before those of flows that are gone are looked through
         self._contest = Contest()
         self._held: dict[str | None, int] = {}  # units of slots by flow, where flows are hashed together
         self._ahead = 0.0  # with which standings were noted
@@ -198,7 +199,7 @@ class Sfq:
         if self._divisor:
             self._held[flow] = self._held.get(flow, 0) + units
         line = self._name(flow)
-        self._account(line, flow).begin(units, self.pace.mono)
+        self._account(line, flow).hold(units, self.pace.mono)
         self._changed(line)
 
     def release(self, flow: str | None, units: int, seconds: float) -> None:
@@ -220,13 +221,21 @@ class Sfq:
             self._contest.bound(account, mono, ahead, None if first is None else first.account)
         self._changed(line)
 
+    def wait(self, flow: str | None, units: int, seconds: float) -> None:
+        line = self._name(flow)
+        account = self._accounts.get(line)
+        if account is not None:
+            account.wait(units, seconds, self.pace.mono)
+            if seconds:
+                self._changed(line)
+
     def _changed(self, line: Hashable) -> None:
         """The account of a flow is not as it was."""
         self._version += 1
         flow = self._flows.get(line)
         if flow is not None:
             self._fronts.changed(flow)
-        elif len(self._accounts) > len(self._flows) + MOST_AWAY:
+        elif len(self._accounts) > self._most_accounts:
             self._forget_some()
 
     def _account(self, line: Hashable, name: str | None) -> FlowAccount:
@@ -248,6 +257,7 @@ class Sfq:
         owing = sorted((line for line in away if away[line] > level), key=lambda line: away[line])
         for line in away.keys() - set(owing[-MOST_AWAY // 2 :]):
             del self._accounts[line]
+        self._most_accounts = len(self._accounts) + MOST_AWAY // 2
 
     def _note_anew(self) -> None:
         """For how long slots are held has changed: so have the standings of flows that hold some."""
@@ -275,6 +285,7 @@ class Sfq:
 
     def drain(self) -> Iterator[Arrival]:
         flows = self._start_anew()
+        self._contest = Contest()
         self._count = 0
         for flow in flows:
             yield from flow.arrivals()
@@ -351,7 +362,8 @@ class Sfq:
         """Return all of this that readers see."""
         next_due = self._waits[0][0] if self._waits else None
         return FlowRing(
-            self._flows, self.by_seconds, self.pace.mono, self.pace.ahead, self._turns,
+            self._flows, self.by_seconds, self.pace.mono, self.pace.ahead,
+            self._contest.level(self.pace.mono), self._turns,
             1.0 / self._jobs(1, 1), self.seconds_of, self._count, next_due, self._version,
         )  # fmt: skip
 
@@ -402,10 +414,7 @@ class Sfq:
     def _to_the_end(self, flow: Flow) -> None:
         self._turns += 1
         flow.turn = self._turns
-        flow.credit += self._due_credit(flow)
-
-    def _due_credit(self, flow: Flow) -> float:
-        return flow.weight
+        flow.credit += flow.weight
 
     def _jobs(self, most: int, flows: int) -> float:
         """Return how many jobs make a quantum: as many as was set, else a flow's part of what a slot takes.
@@ -469,11 +478,18 @@ class Sfq:
             self._to_the_end(flow)
 
     def _least_beside(self, flow: Flow) -> Flow | None:
-        """Return the first of the flows that want the same workers; what nobody can run stands still."""
+        """Return the first of the other flows that want the same workers; what nobody can run stands still.
+
+        The flow has to be noted anew.
+        """
         shapes = list(islice(flow.ready, FEW))
-        for fits in [self._asker, *self._fronts.askers()]:
-            if any(map(fits, shapes)):
-                return self._first(fits)
+        is_in, flow.is_in = flow.is_in, False  # so that the first is another one
+        try:
+            for fits in [self._asker, *self._fronts.askers()]:
+                if any(map(fits, shapes)) and (first := self._first(fits)) is not None:
+                    return first
+        finally:
+            flow.is_in = is_in
         return None
 
     def _pass_time(self, now: int) -> None:
@@ -486,8 +502,7 @@ class Sfq:
                 self._look(flow)
         self._seen = now
         if self._perturb and now // self._perturb != self._seed:
-            self._seed = now // self._perturb
-            self._hash_anew()
+            self._hash_anew(now // self._perturb)
         waits = self._waits
         while waits and waits[0][0] <= now:
             when, _, flow = heappop(waits)
@@ -524,10 +539,13 @@ class Sfq:
             if self.by_seconds:
                 self._changed(line)
 
-    def _hash_anew(self) -> None:
+    def _hash_anew(self, seed: int) -> None:
         """Put the lines of all flows together by a new seed; their order inside a flow stays."""
         order = {id(flow): self._rank(flow) or (0.0, 0, flow.number) for flow in self._flows.values()}
+        competing = {flow.account for flow in self._flows.values() if flow.is_in and self.by_seconds}
+        before = self._accounts_by_name()
         flows = self._start_anew()
+        self._seed = seed
         self._version += 1
         for name, units in self._held.items():
             self._account(self._name(name), name).hold(units, self.pace.mono)
@@ -535,15 +553,46 @@ class Sfq:
             for key, line in old.lines.items():
                 line.is_due = False
                 self._grow(key.flow).adopt(key, line)
+        self._carry_over(before, competing)
         for flow in self._flows.values():
             self._look(flow)
+
+    def _accounts_by_name(self) -> dict[str | None, FlowAccount]:
+        """Return the accounts of flows that wait or hold something, which compete no more."""
+        for account in self._accounts.values():
+            if account.contest is not None:
+                self._contest.leave(account, self.pace.mono)
+        names = {key.flow for flow in self._flows.values() for key in flow.lines} | self._held.keys()
+        found = {name: self._accounts.get(self._name(name)) for name in names}
+        return {name: account for name, account in found.items() if account is not None}
+
+    def _carry_over(self, before: Mapping[str | None, FlowAccount], competing: Set[FlowAccount]) -> None:
+        """Flows that are hashed together now have had what each of them had before, on average.
+
+        Else a new seed would let those go free that hold slots for long. Those that competed go on to; who
+        did not says nothing of those, and joins as ever.
+        """
+        together: dict[Hashable, list[FlowAccount]] = {}
+        for name, account in before.items():
+            together.setdefault(self._name(name), []).append(account)
+        for line, accounts in together.items():
+            own, flow = self._accounts[line], self._flows.get(line)
+            competed = [account for account in accounts if account in competing]
+            had = [account.used_until(self.pace.mono) for account in competed or accounts]
+            own.used = sum(had) / len(had)
+            own.longest = max(account.longest for account in accounts)
+            own.era = max(account.era for account in competed or accounts)
+            if competed and flow is not None:
+                flow.pass_time(self._seen)
+                if flow.ready:
+                    flow.is_in = True
+                    self._contest.enter(own, self.pace.mono)
 
     def _start_anew(self) -> list[Flow]:
         """Give up all flows, and what was noted of them."""
         flows = list(self._flows.values())
         self._flows.clear()
         self._accounts.clear()
-        self._contest = Contest()
         self._active.clear()
         self._waits.clear()
         self._fronts.forget()

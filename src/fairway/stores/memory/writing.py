@@ -192,6 +192,7 @@ def _live(draft: Draft, number: int, one: End | Return | Flag | Recall) -> Store
 def _end(draft: Draft, number: int, end: End, now: int) -> None:
     job = _live(draft, number, end)
     job.state, job.outcome, job.ended_at = State(end.state), end.outcome, end.ended_at
+    job.started_at = job.started_at if end.started_at is None else end.started_at
     job.tries, job.crashes, job.cancelling, job.cause = end.tries, end.crashes, False, end.cause
     job.losses = ()  # counted in the crashes
     draft.free(end.queue, end.unique, number, now)

@@ -152,11 +152,12 @@ def _end(connection: apsw.Connection, ends: list[End], now: int) -> None:
         return
     groups: dict[Row, list[int]] = defaultdict(list)
     failed: dict[Row, list[int]] = defaultdict(list)
-    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause in ends:
+    for jobs, attempt, incarnation, state, outcome, ended_at, tries, crashes, _, _, cause, started_at in ends:
+        values = attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes, started_at
         if cause is None:
-            groups[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes] += jobs
+            groups[values] += jobs
         else:
-            failed[attempt, incarnation, CODES[state], outcome, ended_at, tries, crashes, cause] += jobs
+            failed[*values, cause] += jobs
     over = _carray([job for end in ends for job in end.jobs])
     _run_groups(connection, "end_jobs", groups, None if failed else over)
     _run_groups(connection, "end_failed", failed, None if groups else over)
@@ -277,7 +278,7 @@ def _begin(connection: apsw.Connection, begins: Sequence[Begin]) -> list[Begun]:
 def _by_attempt(begins: Sequence[Begin], begun: Mapping[int, Begun]) -> dict[Row, list[int]]:
     """Group jobs by what their attempts have in common; mostly all of them are the first."""
     groups: dict[Row, list[int]] = defaultdict(list)
-    for some, incarnation, worker, started_at, _, _ in begins:
+    for some, incarnation, worker, started_at, *_ in begins:
         found = {begun[job].attempt for job in some}
         if len(found) == 1:
             groups[(*found, incarnation, worker, started_at)] += some
