@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from bench.machine import ROOT, cost_of
 from bench.node import QUEUE, Node
-from bench.rows import Row, median, percentiles
+from bench.rows import Row, efficiency, median, percentiles
 
 SIDE = "fairway"
 STEP = 25_000  # jobs between two looks at the memory
@@ -64,15 +64,14 @@ def drain_rows(runs: Sequence[Drained], jobs: int) -> list[Row]:
 
 
 def rest(node: Node, seconds: float, jobs: int) -> Row:
-    """Time jobs that take a while; two slots can do no more than 2 / seconds."""
-    node.submit("rest", 30, [0.001 if seconds < 0.1 else seconds / 100])
+    """Time jobs that take a while; return the part of the slots' time that they ran."""
+    node.submit("rest", 40, [seconds])
     node.wait_until_idle()
     with paused(node):
         node.submit("rest", jobs, [seconds])
     started = time.perf_counter()
     node.wait_until_idle()
-    rate = jobs / (time.perf_counter() - started)
-    return Row(f"jobs of {seconds * 1000:g} ms", SIDE, rate, "jobs/s", f"{jobs} jobs")
+    return efficiency(SIDE, seconds, jobs, time.perf_counter() - started)
 
 
 def single(node: Node, count: int) -> Iterator[Row]:

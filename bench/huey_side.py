@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.machine import ROOT, stop
-from bench.rows import Row, median, percentiles
+from bench.rows import Row, efficiency, median, percentiles
 from bench.wait import until
 
 WORKERS = 2
@@ -58,12 +58,12 @@ def drain_row(rates: Sequence[float], fsync: str, jobs: int) -> Row:
 
 
 def rest(directory: Path, fsync: str, seconds: float, jobs: int) -> Row:
-    """Time jobs that take a while; two workers can do no more than 2 / seconds."""
+    """Time jobs that take a while; return the part of the workers' time that they ran."""
     path = directory / f"huey-rest-{fsync}-{seconds}.db"
     fill(path, fsync, "rest", [(seconds,)] * jobs)
     # The queue is empty when the last ones begin, not when they end.
     taken = drain_seconds(path, fsync, jobs) + seconds
-    return Row(f"jobs of {seconds * 1000:g} ms", side_name(fsync), jobs / taken, "jobs/s", f"{jobs} jobs")
+    return efficiency(side_name(fsync), seconds, jobs, taken)
 
 
 def drain_seconds(path: Path, fsync: str, jobs: int) -> float:

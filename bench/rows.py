@@ -46,6 +46,14 @@ def median(measure: str, side: str, rates: Sequence[float], unit: str, note: str
     )
 
 
+def efficiency(side: str, seconds: float, jobs: int, taken: float, slots: int = 2) -> Row:
+    """Return what part of the slots' time jobs ran that took so many seconds each, of all the time taken."""
+    note = f"{jobs} jobs, {jobs / taken:,.0f}/s"
+    return Row(
+        f"slot efficiency, jobs of {seconds * 1000:g} ms", side, jobs * seconds / slots / taken, "", note
+    )
+
+
 def table(rows: Sequence[Row], against: str) -> str:
     """Draw the table, each number with its ratio to the *against* side's (above 1 is better)."""
     base = {row.measure: row for row in rows if row.side == against}

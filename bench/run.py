@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import fairway_side, huey_side, raw_sqlite, tree_side
+from bench import fairway_side, huey_side, raw_sqlite, resting, tree_side
 from bench.machine import RESULTS, busy_with_others, facts, work_directory
 from bench.node import Node, running_node
-from bench.rows import Row, table
+from bench.rows import Row, efficiency, table
 
 SIDES = ("fairway", "huey")
 FSYNC = ("on", "off")
-RESTS = ((0.005, 400), (1.0, 8))
+RESTS = ((0.001, 4000), (0.005, 1000), (0.02, 300), (0.1, 60))
 BUSY_CORES = 0.2
 NOTES = (
-    "jobs of 5 ms and 1 s: two slots can do no more than 400/s and 2/s; every peer is near that, so these",
-    "rows only show that nothing is wasted.",
+    "slot efficiency: the part of two slots' time in which jobs run that sleep so long; ideal is 1. A sleep",
+    "takes longer than it says, so the row 'two loops' (two processes that only sleep) is the most there is.",
 )
 
 
@@ -96,7 +96,11 @@ class Run:
         )
 
     def rest(self) -> Iterator[Row]:
-        """Jobs that take a while."""
+        """Jobs that take a while: are slots idle though work waits?"""
+        for seconds, jobs in RESTS:
+            yield efficiency(
+                resting.SIDE, seconds, jobs, jobs * seconds / 2 / resting.busy_part(seconds, jobs)
+            )
         yield from self._both(
             lambda node: (fairway_side.rest(node, seconds, jobs) for seconds, jobs in RESTS),
             lambda fsync: (huey_side.rest(self.directory, fsync, seconds, jobs) for seconds, jobs in RESTS),

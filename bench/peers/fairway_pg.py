@@ -79,6 +79,10 @@ class FairwayQueue:
         self.node.pause(True)
         return Submitted(jobs, *self._client("fill", jobs))
 
+    def fill_resting(self, jobs: int, millis: int) -> Submitted:
+        self.node.pause(True)
+        return Submitted(jobs, *self._client("flood", jobs, millis))
+
     def single(self, jobs: int, callers: int) -> Submitted:
         self.node.pause(True)
         return Submitted(jobs, *self._client("single", jobs, callers))

@@ -18,6 +18,8 @@ from bench.rows import Row, percentiles
 from bench.wait import until
 
 WARM_UP = 200
+REST_WARM_UP = 60
+SLOTS = 2
 DRAIN_SECONDS = 60.0  # a slow side need not be watched to its end
 SETTLE_IDLE_SECONDS = 3.0
 
@@ -76,6 +78,20 @@ def last_done(queue: Queue, limit_seconds: float, every: float) -> int:
         return 0
     except TimeoutError:
         return queue.left()
+
+
+def rest(side: Side, millis: int, jobs: int) -> float:
+    """Return the part of two slots' time in which jobs ran that sleep so long, with more waiting."""
+    with side.fresh() as queue:
+        queue.fill_resting(jobs + REST_WARM_UP, millis)
+        queue.settle()
+        with queue.working():
+            first, started, _ = first_done(queue, jobs)
+            until(queue.is_empty, "jobs that sleep", timeout=DRAIN_SECONDS, every=0.002)
+            taken = time.perf_counter() - started
+    if getattr(side, "acks_early", False):
+        taken += millis / 1000
+    return first * millis / 1000 / SLOTS / taken
 
 
 def drain_note(side: Side, runs: list[Drained], jobs: int) -> str:

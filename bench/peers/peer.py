@@ -62,6 +62,9 @@ class PeerQueue:
     def fill(self, jobs: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("fill", jobs))
 
+    def fill_resting(self, jobs: int, millis: int) -> Submitted:
+        return Submitted(jobs, *self._runs.call("flood", jobs, millis))
+
     def single(self, jobs: int, callers: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("single", jobs, callers))
 

@@ -60,6 +60,7 @@ class RedisPeer:
     redis: Redis
     durable: bool = False
     ways: Sequence[int] = (1,)
+    acks_early: bool = False  # the queue is empty when the last jobs begin
 
     @contextlib.contextmanager
     def fresh(self) -> Iterator[RedisQueue]:
@@ -81,6 +82,9 @@ class RedisQueue:
 
     def fill(self, jobs: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("fill", jobs))
+
+    def fill_resting(self, jobs: int, millis: int) -> Submitted:
+        return Submitted(jobs, *self._runs.call("flood", jobs, millis))
 
     def single(self, jobs: int, callers: int) -> Submitted:
         return Submitted(jobs, *self._runs.call("single", jobs, callers))
@@ -146,7 +150,14 @@ def redis_peers() -> Iterator[list[Side]]:
 def peers_on(redis: Redis) -> list[Side]:
     keeps = "keeps nothing of a job; NOT DURABLE"
     return [
-        RedisPeer("celery", keeps, Program("celery_program.py"), ("LLEN celery", "HLEN unacked"), redis),
+        RedisPeer(
+            "celery",
+            keeps,
+            Program("celery_program.py"),
+            ("LLEN celery", "HLEN unacked"),
+            redis,
+            acks_early=True,
+        ),
         RedisPeer("dramatiq", keeps, Program("dramatiq_program.py"), ("HLEN dramatiq:default.msgs",), redis),
     ]
 

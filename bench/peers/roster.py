@@ -7,12 +7,25 @@ durability.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from bench.peers.peer import Peer, Tables
 from bench.peers.program import Program
+from bench.peers.redis_peers import RedisPeer
 from bench.peers.server import Server
+from bench.peers.side import Side
 
 GRAPHILE_TABLES = Tables("graphile_worker._private_jobs")
 QUIET = {"NO_LOG_SUCCESS": "1"}
+#: For jobs that hold their process: two processes, one job at a time in each, and prefetching as it comes.
+TWO_SLOTS = {
+    "procrastinate": {"BENCH_CONCURRENCY": "1"},
+    "pgqueuer": {"BENCH_BATCH": "10"},
+    "graphile": {},
+    "celery": {"BENCH_PREFETCH": "4"},
+    "dramatiq": {"BENCH_CONCURRENCY": "1"},
+}
 
 
 def postgres_peers(server: Server) -> list[Peer]:
@@ -57,3 +70,15 @@ def postgres_peers(server: Server) -> list[Peer]:
             server,
         ),
     ]
+
+
+def with_two_slots(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides that can be asked how busy they keep two slots, set to have so many."""
+    found: list[Side] = []
+    for side in sides:
+        if isinstance(side, Peer | RedisPeer) and (settings := TWO_SLOTS.get(side.name)) is not None:
+            program = replace(side.program, settings={**side.program.settings, **settings})
+            found.append(replace(side, program=program))
+        elif side.name == "fairway":
+            found.append(side)
+    return found

@@ -1,6 +1,6 @@
 """Fairway and its peers on one PostgreSQL, in one run.
 
-    python -m bench.peers [--quick] [--only drain,single,latency,backlog,idle] [--sides fairway,...]
+    python -m bench.peers [--quick] [--only drain,single,latency,rest,backlog,idle] [--sides fairway,...]
 
 Drains and latencies go in turns: every side once, then every side again, so that a machine that is slower for
 a minute is so for all. Prints each number with its ratio to Fairway's, then Fairway against the best peer and
@@ -19,21 +19,25 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
+from bench import resting
 from bench.machine import busy_with_others, facts
 from bench.peers import measure, report
 from bench.peers.fairway_pg import fairway_sides
 from bench.peers.install import install
 from bench.peers.raw import Raw
 from bench.peers.redis_peers import redis_peers
-from bench.peers.roster import postgres_peers
-from bench.peers.server import Server, filesystem_of_temporaries, running_server
+from bench.peers.roster import postgres_peers, with_two_slots
+from bench.peers.server import SERVERS, Server, filesystem_of_temporaries, running_server
 from bench.peers.side import Side
 from bench.rows import Row, median
 
-PARTS = ("drain", "single", "latency", "backlog", "idle")
+PARTS = ("drain", "single", "latency", "rest", "backlog", "idle")
+#: Milliseconds that a job sleeps, and how many of them.
+RESTS = ((1, 4000), (5, 1000), (20, 300), (100, 60))
 BULK = "bulk submit, 5,000 a call"
 DRAIN = "drain of no-op jobs"
 SHORT_BACKLOG = 10_000
+REST_ROUNDS = 3
 QUICK = 10_000  # jobs a second: a side that drains faster is measured more than once
 
 
@@ -88,6 +92,21 @@ class Run:
         for side in self.sides:
             if rounds := found[side.name]:
                 self._take(f"latency {side.name}", measure.latency_rows(side, rounds))
+
+    def rest(self) -> None:
+        """Jobs that sleep: are slots idle though work waits? The sides in turns."""
+        for millis, jobs in RESTS:
+            found: dict[str, list[float]] = {}
+            for _ in range(min(self.rounds, REST_ROUNDS)):
+                for side in with_two_slots(self.sides):
+                    try:
+                        found.setdefault(side.name, []).append(measure.rest(side, millis, jobs))
+                    except Exception as error:
+                        self._failed(f"rest {side.name}", error)
+            found[resting.SIDE] = [resting.busy_part(millis / 1000, jobs) for _ in range(REST_ROUNDS)]
+            name = f"slot efficiency, jobs of {millis} ms"
+            for side_name, parts in found.items():
+                self._take(f"rest {side_name}", iter([median(name, side_name, parts, "", f"{jobs} jobs")]))
 
     def backlog(self) -> None:
         """The same drain from a short and from a very long backlog; a matter of tables, not of Redis."""
@@ -164,7 +183,7 @@ def main() -> int:
     machine["peers"] = install(asked.upgrade)
     others: dict[str, float] = {}
     with ExitStack() as stack:
-        server = stack.enter_context(running_server())
+        server = stack.enter_context(running_server(asked.server))
         machine |= {"postgresql": server.version(), "settings": server.settings()}
         machine |= {"filesystem": filesystem_of_temporaries()}
         sides = chosen(asked, server, stack)
@@ -200,6 +219,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="backlog of a drain (100,000)")
     parser.add_argument("--backlog", type=int, help="the long backlog (1,000,000)")
     parser.add_argument("--samples", type=int, help="samples of a latency in each round (100)")
+    parser.add_argument(
+        "--server", choices=SERVERS, default=SERVERS[0], help="whose PostgreSQL (the wheel's)"
+    )
     parser.add_argument("--upgrade", action="store_true", help="install the peers anew, newest versions")
     asked = parser.parse_args()
     asked.only, asked.sides = asked.only.split(","), [name for name in asked.sides.split(",") if name]

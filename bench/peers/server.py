@@ -11,10 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 import asyncpg
-from tests.postgres import TempPostgres
+from tests.postgres import DURABLE, StockPostgres, TempPostgres
 
 from bench.machine import cost_of, filesystem_of
 
+#: The wheel's 18, tuned for the machine; or that of the system's packages with its defaults, which compiles.
+SERVERS = ("wheel", "debian")
 IN_MEMORY = ("tmpfs", "ramfs")
 LOG_FILES = 128  # of 16 MB: the least that is kept, see min_wal_size
 
@@ -53,6 +55,7 @@ class Server:
             "shared_buffers",
             "max_wal_size",
             "min_wal_size",
+            "jit",
         )
         return {name: str(self._ask(f"SHOW {name}")) for name in names}
 
@@ -153,12 +156,11 @@ class Unfinished:
 
 
 @contextlib.contextmanager
-def running_server() -> Iterator[Server]:
+def running_server(kind: str = SERVERS[0]) -> Iterator[Server]:
     """Start the server, lend it, end it."""
     if filesystem_of_temporaries() in IN_MEMORY:
         tempfile.tempdir = "/var/tmp"  # a disk: in memory fsync would be free
-    # As its own guide advises for a machine that it has to itself: a long backlog shall fit into memory.
-    postgres = TempPostgres(durable=True, shared_buffers="2GB", max_wal_size="8GB", min_wal_size="2GB")
+    postgres = _server_of(kind)
     try:
         server = Server(postgres.start())
         try:
@@ -168,6 +170,13 @@ def running_server() -> Iterator[Server]:
             server.close()
     finally:
         postgres.stop()
+
+
+def _server_of(kind: str) -> TempPostgres:
+    if kind == "debian":
+        return StockPostgres(**DURABLE)
+    # As its own guide advises for a machine that it has to itself: a long backlog shall fit into memory.
+    return TempPostgres(durable=True, shared_buffers="2GB", max_wal_size="8GB", min_wal_size="2GB")
 
 
 def filesystem_of_temporaries() -> str:

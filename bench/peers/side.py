@@ -25,6 +25,9 @@ class Queue(Protocol):
     def fill(self, jobs: int) -> Submitted:
         """Submit no-ops by the side's own bulk call."""
 
+    def fill_resting(self, jobs: int, millis: int) -> Submitted:
+        """Submit jobs that sleep so long by the side's own bulk call."""
+
     def single(self, jobs: int, callers: int) -> Submitted:
         """Submit no-ops one by one, *callers* at a time."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 
 import dramatiq
 import verbs
@@ -33,6 +34,11 @@ def stamp():
     verbs.write_stamp()
 
 
+@dramatiq.actor
+def rest(seconds):
+    time.sleep(seconds)
+
+
 class Peer:
     @contextlib.asynccontextmanager
     async def connected(self, callers):
@@ -48,6 +54,10 @@ class Peer:
 
     async def submit_stamp(self):
         stamp.send()
+
+    async def submit_flood(self, count, seconds):
+        for _ in range(count):
+            rest.send(seconds)
 
 
 def work():

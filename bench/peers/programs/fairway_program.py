@@ -10,7 +10,7 @@ import time
 
 import uvloop
 import verbs
-from bench.tasks import app, nothing, stamp
+from bench.tasks import app, nothing, rest, stamp
 
 from fairway.errors import NotFound
 
@@ -28,6 +28,9 @@ class Peer:
 
     async def submit_many(self, count):
         await app.asubmit_many((nothing.job() for _ in range(count)), batch=count)
+
+    async def submit_flood(self, count, seconds):
+        await app.asubmit_many((rest.job(seconds) for _ in range(count)), batch=count)
 
     async def submit(self):
         await nothing.asubmit()

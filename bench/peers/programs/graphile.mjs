@@ -1,7 +1,7 @@
 // graphile-worker: addJobs for bulk. As it comes, or with the settings of its own performance page
 // (local queue, batched completion) when BENCH_BEST is set.
 
-import { ADDRESS, countOne, load, main, writeStamp } from "./verbs.mjs";
+import { ADDRESS, block, countOne, load, main, writeStamp } from "./verbs.mjs";
 
 const { Logger, makeWorkerUtils, run, runMigrations } = await load("graphile-worker");
 
@@ -14,7 +14,11 @@ const BEST = {
 };
 const quiet = new Logger(() => () => {});
 const shared = { connectionString: ADDRESS, logger: quiet };
-const taskList = { nothing: async () => countOne(), stamp: async () => writeStamp() };
+const taskList = {
+  nothing: async () => countOne(),
+  stamp: async () => writeStamp(),
+  rest: async ({ millis }) => block(millis),
+};
 const preset = { worker: process.env.BENCH_BEST ? BEST : {} };
 
 let utils;
@@ -26,6 +30,8 @@ await main({
   },
   submitMany: (count) =>
     utils.addJobs(Array.from({ length: count }, () => ({ identifier: "nothing", payload: {} }))),
+  submitFlood: (count, millis) =>
+    utils.addJobs(Array.from({ length: count }, () => ({ identifier: "rest", payload: { millis } }))),
   submit: () => utils.addJob("nothing", {}),
   submitStamp: () => utils.addJob("stamp", {}),
   // The schema is there and the code loaded; it connects when it begins.

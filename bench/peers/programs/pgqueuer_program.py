@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 
 import asyncpg
 import verbs
@@ -35,10 +36,14 @@ class Peer:
     async def submit_stamp(self):
         await self.queries.enqueue("stamp", None)
 
+    async def submit_flood(self, count, seconds):
+        await self.queries.enqueue(["rest"] * count, [str(seconds).encode()] * count, [0] * count)
+
     async def work(self, stop):
         queuer = PgQueuer(self.driver)
         queuer.entrypoint("nothing")(nothing)
         queuer.entrypoint("stamp")(stamp)
+        queuer.entrypoint("rest")(rest)
         running = asyncio.create_task(queuer.run(batch_size=BATCH))
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -52,6 +57,10 @@ async def nothing(job):
 
 async def stamp(job):
     verbs.write_stamp()
+
+
+async def rest(job):
+    time.sleep(float(job.payload))  # noqa: ASYNC251 (it holds its process: there are two slots)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ export function countOne() {
   executed += 1;
 }
 
+// Holds the process for so long, as sleeping code does.
+export function block(millis) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis);
+}
+
 // Node's hrtime is CLOCK_MONOTONIC, as Python's monotonic_ns.
 export function writeStamp() {
   const moment = process.hrtime.bigint();
@@ -48,6 +53,11 @@ async function fill(peer, count) {
       await peer.submitMany(Math.min(BULK, count - first));
     }
   });
+}
+
+async function flood(peer, count, millis) {
+  await peer.connect(1);
+  await timed(() => peer.submitFlood(count, millis));
 }
 
 async function single(peer, count, callers) {
@@ -111,4 +121,4 @@ function answer(value) {
   console.log(JSON.stringify(value));
 }
 
-const VERBS = { prepare, fill, single, latency, work };
+const VERBS = { prepare, fill, flood, single, latency, work };
