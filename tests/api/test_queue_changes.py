@@ -239,7 +239,7 @@ async def test_a_new_leader_goes_on_with_a_move(api: Api, node: Node) -> None:
 
     async def is_led() -> bool:
         led = await api.client.get(f"/v1/operations/{begun['id']}")
-        return led.status_code != 503 and (await api("GET", "/v1/cluster"))["term"] > term
+        return led.status_code != 503 and ((await api("GET", "/v1/cluster"))["term"] or 0) > term
 
     await eventually(is_led)
     await until_done(api, begun)

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import uvloop
 
-from fairway.client import async_http
+from fairway.client import exchange
 from fairway.client.async_http import AsyncConnections
-from fairway.client.connections import Answer
+from fairway.client.exchange import Answer
 from fairway.errors import InvalidRequest, NotFound
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -97,7 +97,7 @@ async def test_a_large_answer_comes_whole() -> None:
 
 
 async def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_http, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(exchange, "MOST_BYTES", 100_000)
     large = b"HTTP/1.1 200 OK\r\ncontent-length: 9000000\r\n\r\n" + bytes(9_000_000)
     async with serving(saying(large)) as connections:
         with pytest.raises(ConnectionResetError, match="more than 100000 bytes"):
@@ -213,7 +213,7 @@ def test_loops_that_are_over_are_forgotten(run: Callable[..., object]) -> None:
 
     async def call() -> None:
         async with serving(saying(PLAIN)) as them:
-            connections._port = them._port
+            connections._address = them._address
             assert (await get(connections)).body == b"hi"
 
     for _ in range(3):

@@ -216,3 +216,18 @@ async def test_a_limit_that_comes_with_jobs_while_a_leader_takes_over_holds_from
         assert shell.memory.tables.arrivals == {}
         told = [one.event.kind for one in shell.memory.read_events(0, -1)]
         assert told.count("job.submitted") == 3
+
+
+@in_virtual_time
+async def test_whoever_looks_after_a_submit_sees_its_queue_although_a_commit_was_under_way(
+    tmp_path: Path,
+) -> None:
+    async with Shell(tmp_path, HeldStore()) as shell:
+        gate = Gate(shell.memory)
+        await shell.submit(new_job(1, "a"))
+        await gate.reached()  # the leader writes the first queue, and has looked who came before that
+        await shell.submit(new_job(2, "b"))
+        looking = asyncio.create_task(shell.paths())
+        await asyncio.sleep(0)
+        gate.open()
+        assert await in_time(looking) == ["a", "b"]

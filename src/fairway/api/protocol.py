@@ -6,11 +6,12 @@ What cannot even be parsed as HTTP is answered with problem+json like everything
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fairway.api.answers import Answer
+from fairway.api.joined import JoinedTransport
 from fairway.api.problems import problem
 
 MOST_HEADER_BYTES = 32 * 1024
@@ -25,7 +26,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._joined = JoinedTransport(transport, self.loop)
+        self.transport = cast(asyncio.Transport, self._joined)
         self._start_head_timer()
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on each message goes out by itself."""
+        self._joined.flush()
+        self.transport = self._joined.plain
+        super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()

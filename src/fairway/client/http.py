@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,7 +19,8 @@ import msgspec
 
 from fairway.client import problems
 from fairway.client.async_http import AsyncConnections
-from fairway.client.connections import Answer, Connections
+from fairway.client.connections import Connections
+from fairway.client.exchange import Answer
 from fairway.client.repeats import PATIENT_TRIES, Patience, Repeat, Request
 from fairway.client.sse import Decoder, SentEvent
 from fairway.errors import InvalidRequest, WorldError
@@ -117,7 +117,7 @@ class Transport:
             for piece in self._connections.stream(request.target, request.headers, SILENCE_SECONDS):
                 self._met = True
                 yield from decoder.feed(piece)
-        except (OSError, HTTPException, ValueError) as cause:
+        except (OSError, ValueError) as cause:
             raise problems.unreachable(self.url, cause) from cause
 
     async def astream(
@@ -199,7 +199,7 @@ class Transport:
             )
         except TimeoutError as cause:
             raise problems.timed_out(self.url, timeout) from cause
-        except (OSError, HTTPException) as cause:
+        except OSError as cause:
             self._met |= isinstance(cause, ConnectionResetError)
             raise problems.unreachable(self.url, cause) from cause
         self._met = True

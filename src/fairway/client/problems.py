@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import Any
 
 import msgspec
@@ -54,7 +53,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> FairwayE
 def unreachable(url: str, cause: Exception) -> WorldError:
     """Return the error for a connection that could not be made, or broke."""
     said = str(cause) or type(cause).__name__
-    if isinstance(cause, ConnectionResetError | BrokenPipeError | HTTPException | ValueError):
+    if isinstance(cause, ConnectionResetError | BrokenPipeError | ValueError):
         error = WorldError(f"the connection to the node at {url} broke: {said}")
     else:
         error = WorldError(f"no node answers at {url}; start one with `fairway up` ({said})")

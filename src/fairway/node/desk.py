@@ -60,7 +60,7 @@ from fairway.errors import (
 from fairway.ids import IdMaker, show
 from fairway.keys import KeyedQueues, with_keys
 from fairway.node import failure_book
-from fairway.node.engine import Engine, arrival_of_stored
+from fairway.node.engine import ASK_SECONDS, Engine, arrival_of_stored
 from fairway.node.neighbours import is_silent, without_predecessors
 from fairway.node.ports import Doorstep
 from fairway.node.queue_book import (
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ASK_TRIES = 8
-ASK_SECONDS = 10.0
 FLOWS_SHOWN = 100
 SETTLE_SECONDS = 2.0
 MAYBE_ACCEPTED = "; the jobs may be accepted all the same: ask again under the same Idempotency-Key"
@@ -172,9 +171,11 @@ class NodeDesk:
             _check_room(engine.core.world.tree, submissions)
         if engine is not None and self._can_ride(engine, submissions):
             try:
-                return await _in_time(engine.submit(submissions), MAYBE_ACCEPTED)
+                return await engine.submit(submissions)
             except Deposed:  # surely not written
                 pass
+            except TimeoutError:
+                raise _late(MAYBE_ACCEPTED) from None
         accepted = await self.store.submit(submissions, wall())
         self.ring()
         return accepted
@@ -620,17 +621,16 @@ async def _ask(engine: Engine, make: Callable[[Any], happened.CoreEvent]) -> Rep
     return reply
 
 
-async def _in_time(awaitable: Awaitable[T], remark: str = "") -> T:
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            return await awaitable
-    except TimeoutError:
-        raise NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s{remark}") from None
+def _late(remark: str = "") -> NoLeader:
+    return NoLeader(f"the leader did not answer within {ASK_SECONDS:g} s{remark}")
 
 
 async def _ask_leader(awaitable: Awaitable[T]) -> T:
     try:
-        return await _in_time(awaitable)
+        async with asyncio.timeout(ASK_SECONDS):
+            return await awaitable
+    except TimeoutError:
+        raise _late() from None
     except Deposed as error:
         raise NoLeader(str(error)) from None
 

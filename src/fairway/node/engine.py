@@ -42,6 +42,7 @@ from fairway.node.logbook import Logbook
 from fairway.node.notebook import Notebook
 from fairway.node.ports import Hosting, Port
 from fairway.node.progress_news import ProgressNews
+from fairway.node.promises import Promises
 from fairway.node.work import Work
 from fairway.store import Accepted, NewJob, Receipt, Store, StoredJob, Submission, Taken, WaitingPage
 
@@ -51,6 +52,8 @@ T = TypeVar("T")
 
 COMMIT_TRIES = 4
 SUBMIT_PATIENCE_SECONDS = 5.0
+#: How long somebody waits for a leader to answer.
+ASK_SECONDS = 10.0
 
 
 class Engine:
@@ -72,14 +75,16 @@ class Engine:
         self._rung = True
         self._revivals: dict[int, list[asyncio.Future[StoredJob | None]]] = {}
         self._resolutions: dict[int, list[asyncio.Future[bool]]] = {}
-        self._promises: set[asyncio.Future[Any]] = set()  # every answer that somebody waits for
+        self._promises = Promises()
         self._logbook = Logbook(store, feed.wrote)
         self._progress = ProgressNews(self.core.world, self.note)
         self.notebook = Notebook(store, self._progress.add)
         self._stopping = False
         self._over: FairwayError | None = None
         self._stepping = False
-        self._looks: list[tuple[Callable[[WorldLook], Any], asyncio.Future[Any]]] = []
+        self._steps = 0
+        #: With the step after which each is answered.
+        self._looks: list[tuple[int, Callable[[WorldLook], Any], asyncio.Future[Any]]] = []
         self.counts = Counts()  # as of the last commit
         self._backlog = store.waiting_jobs()
         self.loading = True
@@ -88,8 +93,11 @@ class Engine:
 
     # --- asked from the loop, by the desk --------------------------------------------------------
     async def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
-        """Insert jobs in the next commit; one that can begin at once is inserted as begun."""
-        answer: asyncio.Future[list[Accepted]] = self._promise()
+        """Insert jobs in the next commit; one that can begin at once is inserted as begun.
+
+        TimeoutError: whether they were inserted nobody knows.
+        """
+        answer: asyncio.Future[list[Accepted]] = self._promise(ASK_SECONDS)
         arrivals = [arrival_of(job) for submission in submissions for job in submission.jobs]
         try:
             await self._inbox.submit(Submit(submissions, arrivals, answer), SUBMIT_PATIENCE_SECONDS)
@@ -124,10 +132,11 @@ class Engine:
         """Read the core when all it knows is committed: nobody is told before. A look changes nothing."""
         if not self.reign.trusts_itself(moment().mono):
             raise NoLeader("this leader has not heard from the database for too long to speak for it")
-        if not self._stepping:
+        if not self._stepping and not self._rung:
             return read(self.core.world)
         answer: asyncio.Future[T] = self._promise()
-        self._looks.append((read, answer))
+        # Whoever inserted a job and then looks sees it: it is taken in by the next step, not by this one.
+        self._looks.append((self._steps + self._rung, read, answer))
         return await answer
 
     async def settle_log(self, timeout: float) -> None:
@@ -203,11 +212,13 @@ class Engine:
 
     async def _step(self) -> float | None:
         """Take in, plan, write, act, tell: once."""
+        self._steps += 1
         self._stepping = True
         wake_at = await self._write_act_tell()
         self._stepping = False
-        looks, self._looks = self._looks, []
-        for read, answer in looks:
+        due = [look for look in self._looks if look[0] <= self._steps]
+        self._looks = [look for look in self._looks if look[0] > self._steps]
+        for _, read, answer in due:
             if not answer.done():
                 _settle(answer, read, self.core.world)
         self.counts = replace(self.core.world.counts)
@@ -462,14 +473,11 @@ class Engine:
         raise StoreUnavailable("unreachable")
 
     # --- promises ----------------------------------------------------------------------------------
-    def _promise(self) -> asyncio.Future[Any]:
+    def _promise(self, seconds: float = float("inf")) -> asyncio.Future[Any]:
         """Make an answer that will be given, at the latest when this reign ends."""
         if self._over is not None:
             raise self._over
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._promises.add(answer)
-        answer.add_done_callback(self._promises.discard)
-        return answer
+        return self._promises.make(seconds)
 
     def _give_up(self, cause: BaseException | None) -> None:
         """The reign is over: close every port, and answer everybody who still waits."""
@@ -477,10 +485,7 @@ class Engine:
         self._inbox.close()
         for port in list(self.ports.values()):
             port.close()
-        for answer in list(self._promises):
-            if not answer.done():
-                answer.set_exception(self._over)
-                answer.exception()  # whoever asked may be gone; that is no error of ours
+        self._promises.break_all(self._over)
 
 
 def _why_over(cause: BaseException | None, stepping: bool) -> FairwayError:

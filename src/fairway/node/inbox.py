@@ -54,15 +54,19 @@ class Inbox:
 
     async def submit(self, submit: Submit, patience: float) -> None:
         """Add submissions when there is room, or raise Busy after *patience* seconds."""
+        if not self._room.is_set():
+            await self._wait_for_room(patience)
+        if not self.closed:
+            self._submits.append(submit)
+            self._grew(len(submit.arrivals))
+
+    async def _wait_for_room(self, patience: float) -> None:
         try:
             async with asyncio.timeout(patience):
                 while not self._room.is_set():  # whoever woke before us may have filled it again
                     await self._room.wait()
         except TimeoutError:
             raise Busy(f"{self._most:,} jobs are waiting to be written; send more slowly") from None
-        if not self.closed:
-            self._submits.append(submit)
-            self._grew(len(submit.arrivals))
 
     def ring(self) -> None:
         """Wake the engine although nothing was put in."""

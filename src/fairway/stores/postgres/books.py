@@ -12,10 +12,9 @@ class Books:
     def __init__(self) -> None:
         self.scribe, self.roll = Scribe(), Roll()
 
-    @property
-    def are_open(self) -> bool:
-        """Whether we know where we are."""
-        return self.scribe.is_ready and self.roll.is_ready
+    def are_open(self, begins: bool) -> bool:
+        """Say whether we know where we are, as far as a commit needs it that may begin attempts, or not."""
+        return self.scribe.is_ready and (self.roll.is_ready or not begins)
 
     @property
     def last_words(self) -> list[str]:

@@ -315,7 +315,7 @@ class PostgresStore:
         """Go the short way; None if it led nowhere."""
         books = self._books
         books.begin(term)
-        if not books.are_open:
+        if not books.are_open(bool(batch.begins)):
             return None
         receipt = at_once.receipt_of(submission, batch, now)
         event = books.scribe.draft(receipt.told)
@@ -329,7 +329,7 @@ class PostgresStore:
         """Go the short way with jobs that are stored already; None if it led nowhere."""
         books = self._books
         books.begin(term)
-        if not books.are_open:
+        if not books.are_open(True):
             return None
         columns, news = at_once.first_begins(batch)
         number, written, body = books.scribe.draft(news)

@@ -1,0 +1,92 @@
+"""How answers go onto the wire: head and body in one piece, a stream's pieces as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from fairway.api.joined import JoinedTransport
+from fairway.node.app import Node
+
+
+class Plain:
+    """A transport that keeps what was written, each system call by itself."""
+
+    def __init__(self) -> None:
+        self.calls: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.calls.append(bytes(data))
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self.calls.append(b"".join(parts))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+@pytest.fixture
+def plain() -> Plain:
+    return Plain()
+
+
+def joined(plain: Any) -> JoinedTransport:
+    return JoinedTransport(plain, asyncio.get_running_loop())
+
+
+async def test_a_head_goes_with_the_body_that_follows_at_once(plain: Plain) -> None:
+    transport = joined(plain)
+    transport.write(b"head")
+    assert plain.calls == []
+    transport.write(b"body")
+    assert plain.calls == [b"headbody"]
+    await asyncio.sleep(0)
+    assert plain.calls == [b"headbody"]
+
+
+async def test_a_head_alone_waits_for_one_round_of_the_loop_only(plain: Plain) -> None:
+    transport = joined(plain)
+    transport.write(b"head")
+    await asyncio.sleep(0)
+    assert plain.calls == [b"head"]
+    transport.write(b"piece")
+    await asyncio.sleep(0)
+    assert plain.calls == [b"head", b"piece"]
+
+
+async def test_many_writes_keep_their_order(plain: Plain) -> None:
+    transport = joined(plain)
+    for number in range(7):
+        transport.write(b"%d" % number)
+        if number == 4:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert b"".join(plain.calls) == b"0123456"
+
+
+async def test_what_is_held_goes_before_the_end(plain: Plain) -> None:
+    transport = joined(plain)
+    transport.write(b"last")
+    transport.close()
+    assert plain.calls == [b"last"] and plain.closed and transport.is_closing()
+    await asyncio.sleep(0)
+    assert plain.calls == [b"last"]
+
+
+async def test_an_answer_comes_in_one_piece(node: Node) -> None:
+    host, _, port = node.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for _ in range(20):
+        writer.write(b"GET /v1/cluster HTTP/1.1\r\nHost: %s:%s\r\n\r\n" % (host.encode(), port.encode()))
+        async with asyncio.timeout(10):
+            piece = await reader.read(65536)
+        head, found, body = piece.partition(b"\r\n\r\n")
+        assert found and b"content-length: %d" % len(body) in head and body
+    writer.close()
