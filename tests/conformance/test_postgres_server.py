@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from fairway.core.model import Delivery, Extras, Rules
@@ -354,6 +355,62 @@ async def test_the_short_way_makes_no_job_twice_and_takes_no_id_twice(stage: Sta
     taken = await begin_at_once(stage, 7)
     assert taken.redrawn and taken.accepted[0].ids != [7]
     assert [one.arrival.job for one in await stage.store.live_attempts()] == [7]
+
+
+async def begin_together(stage: Stage, *keys: str | None) -> Any:
+    """Submit jobs 10, 11… in one commit, each of one caller; the first begins. Returns the receipt."""
+    submissions = [
+        Submission([new_job(number)], None if key is None else Request(key, b"d"))
+        for number, key in enumerate(keys, start=10)
+    ]
+    begin = Begin([10], "w1-a", "w1", NOW, "acme/emails", "app.send")
+    return await stage.store.commit(
+        stage.term, "leader", Batch(begins=[begin], news=[told("job.submitted", 10)]), submissions, NOW
+    )
+
+
+async def test_requests_of_many_callers_go_the_short_way_together(stage: Stage) -> None:
+    await stage.commit(news=[told("a")])
+    await begin_at_once(stage, 7)  # the roll is called by then
+    receipt = await begin_together(stage, "k1", None, "k2")
+    assert [(one.ids, one.existed) for one in receipt.accepted] == [
+        ([10], [False]), ([11], [False]), ([12], [False]),
+    ]  # fmt: skip
+    assert [(one.job, one.attempt) for one in receipt.begun] == [(10, 1)]
+    assert sorted(one.arrival.job for one in await stage.store.live_attempts()) == [7, 10]
+    assert [state.value for state in await stage.states(10, 11, 12)] == ["running", "queued", "queued"]
+    for key, number in (("k1", 10), ("k2", 12)):
+        [again] = await stage.store.submit([Submission([new_job(99)], Request(key, b"d"))], NOW)
+        assert (again.ids, again.existed) == ([number], [True])
+
+
+async def test_one_request_that_was_made_before_does_not_hold_up_the_others(stage: Stage) -> None:
+    await stage.commit(news=[told("a")])
+    await begin_at_once(stage, 7, key="k1")
+    receipt = await begin_together(stage, "k0", "k1", "k2", "k2")
+    assert [(one.ids, one.existed) for one in receipt.accepted] == [
+        ([10], [False]), ([7], [True]), ([12], [False]), ([12], [True]),
+    ]  # fmt: skip
+    assert sorted(receipt.refused) == [11, 13]
+    assert await stage.store.find_jobs([11, 13]) == []
+
+
+async def test_a_request_that_somebody_makes_meanwhile_is_made_once(stage: Stage, user: Any) -> None:
+    await stage.commit(news=[told("a")])
+    await begin_at_once(stage, 7)
+    async with user.transaction():
+        await user.execute(
+            "INSERT INTO fairway.request (key, digest, ids, created_at) VALUES ('k1', 'd', $1, $2)",
+            msgspec.msgpack.encode([7]),
+            NOW,
+        )
+        waiting = asyncio.create_task(begin_together(stage, "k0", "k1"))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+    with pytest.raises(StoreUnavailable):  # nothing was written: the engine tries again
+        await waiting
+    receipt = await begin_together(stage, "k0", "k1")
+    assert [(one.ids, one.existed) for one in receipt.accepted] == [([10], [False]), ([7], [True])]
 
 
 async def test_the_short_way_is_fenced(stage: Stage) -> None:

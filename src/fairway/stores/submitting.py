@@ -19,7 +19,7 @@ from fairway.errors import InvalidRequest
 from fairway.ids import LOW_BITS, show
 from fairway.store import Accepted, NewJob, Request, Submission
 from fairway.stores.claiming import claim_keys
-from fairway.stores.rows import extras_row
+from fairway.stores.rows import Row, extras_row
 from fairway.stores.steps import Ask, Insert, Put, Steps
 from fairway.times import MICRO
 
@@ -44,13 +44,15 @@ def inserting(submissions: Sequence[Submission], now: int, *, arrivals: bool = T
     result = Inserted()
     fresh: list[NewJob] = []
     drawn = yield from _with_free_ids(submissions, result)
-    for submission, jobs in zip(submissions, drawn, strict=True):
-        expected = [job.id for job in jobs]
-        accepted = yield from _find_answer(submission.request, expected, now)
-        if accepted is None:
-            accepted = yield from _accept(submission.jobs, jobs, fresh, now)
-            if submission.request is not None and accepted.ids != expected:
-                yield Ask("save_request", (submission.request.key, pack_ids(accepted.ids)))
+    new = yield from _reserve(submissions, drawn, now)
+    for number, (submission, jobs) in enumerate(zip(submissions, drawn, strict=True)):
+        request = submission.request
+        if request is not None and new.get(request.key) != number:
+            result.accepted.append((yield from _find_answer(request)))
+            continue
+        accepted = yield from _accept(submission.jobs, jobs, fresh, now)
+        if request is not None and accepted.ids != [job.id for job in jobs]:
+            yield Ask("save_request", (request.key, pack_ids(accepted.ids)))
         result.accepted.append(accepted)
     fresh.sort(key=_id)  # those of one queue together, and each to the end of the table
     told = fresh if arrivals else [job for job in fresh if job.id in result.redrawn]
@@ -109,7 +111,7 @@ def renamed(job: NewJob, names: Mapping[int, int]) -> NewJob:
 def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps[list[Sequence[NewJob]]]:
     """Return the jobs of each submission under ids that no other job has."""
     ids = [job.id for submission in submissions for job in submission.jobs]
-    is_taken = bool((yield Ask("find_taken_ids", _ranges(sorted(ids)))))
+    is_taken = bool((yield Ask("find_taken_ids", ranges_of(sorted(ids)))))
     if not is_taken and len(set(ids)) == len(ids):
         return [submission.jobs for submission in submissions]
     taken = {row[0] for row in (yield Ask("find_known_ids", (ids,)))} if is_taken else set()
@@ -124,7 +126,7 @@ def _with_free_ids(submissions: Sequence[Submission], result: Inserted) -> Steps
     return found
 
 
-def _ranges(ids: list[int]) -> tuple[list[int], list[int]]:
+def ranges_of(ids: list[int]) -> tuple[list[int], list[int]]:
     """Return the first and the last of each run of ids: a bulk draws a range of them."""
     firsts, lasts = ids[:1], []
     for before, number in itertools.pairwise(ids):
@@ -146,13 +148,27 @@ def _redraw(job: NewJob, seen: set[int], used: set[int], result: Inserted) -> St
     return job._replace(id=new)
 
 
-def _find_answer(request: Request | None, expected: list[int], now: int) -> Steps[Accepted | None]:
-    """Return what was answered to the same request before; if nothing was, note what we expect to answer."""
-    if request is None:
-        return None
-    oldest = now - REQUEST_SECONDS * MICRO
-    if (yield Ask("reserve_request", (request.key, request.digest, pack_ids(expected), now, oldest))):
-        return None
+def _reserve(
+    submissions: Sequence[Submission], drawn: Sequence[Sequence[NewJob]], now: int
+) -> Steps[dict[str, int]]:
+    """Note what is to be answered to requests that are new; return which of the submissions has each key."""
+    first: dict[str, int] = {}
+    for number, submission in enumerate(submissions):
+        if submission.request is not None:
+            first.setdefault(submission.request.key, number)
+    if not first:
+        return {}
+    oldest, rows = now - REQUEST_SECONDS * MICRO, list[Row]()
+    # In one order for everybody: two who make the same requests wait for each other, never in a circle.
+    for key in sorted(first):
+        request, jobs = submissions[first[key]].request, drawn[first[key]]
+        assert request is not None
+        rows.append((key, request.digest, pack_ids([job.id for job in jobs]), now, oldest))
+    return {row[0]: first[row[0]] for row in (yield Put("reserve_request", rows, returns=True))}
+
+
+def _find_answer(request: Request) -> Steps[Accepted]:
+    """Return what was answered to the same request before."""
     [(digest, packed)] = yield Ask("find_request", (request.key,))
     if digest != request.digest:
         return Accepted(problem="idempotency_conflict")

@@ -1,9 +1,10 @@
 """The shortest way for the most common calls: one statement and one round trip.
 
-A small submission takes it when nothing can hold it up: no unique keys, few jobs under neighbouring ids and,
-at the leader, no other records in the commit than the begins of these very jobs. So do the first begins of a
-few jobs that others have inserted. What it cannot do (an id was taken, the request was made before, a job
-has been begun before) it leaves undone, and the long way finds out why.
+A small submission takes it when nothing can hold it up: no unique keys, few jobs under neighbouring ids. At
+the leader so do all submissions that came while the last commit was under way, if the next one has no other
+records than begins of these very jobs; and the first begins of a few jobs that others have inserted. What it
+cannot do (an id was taken, a request was made before, a job has been begun before) it leaves undone, and the
+long way finds out why.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from fairway.core.plan import Batch, Begun, News
 from fairway.store import Accepted, NewJob, Receipt, Submission
 from fairway.stores.postgres.words import words_for
 from fairway.stores.rows import job_row
-from fairway.stores.submitting import pack_ids
+from fairway.stores.submitting import pack_ids, ranges_of
 from fairway.stores.telling import told
 
 FEW = 20
+#: More jobs than so many are copied rather than inserted.
+SOME = 50
 
 #: The records that the short ways write; `taken` only with begins of jobs that are stored already.
 WRITTEN_HERE = {"begins", "taken", "news"}
@@ -36,7 +39,11 @@ def is_small(submissions: Sequence[Submission]) -> bool:
         return False
     jobs = submissions[0].jobs
     first, last = _range(jobs)
-    return last - first == len(jobs) - 1 and all(job.unique is None and job.extras is None for job in jobs)
+    return last - first == len(jobs) - 1 and all(map(_is_plain, jobs))
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.unique is None and job.extras is None
 
 
 def _range(jobs: Sequence[NewJob]) -> tuple[int, int]:
@@ -46,12 +53,13 @@ def _range(jobs: Sequence[NewJob]) -> tuple[int, int]:
 
 
 def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:
-    """Say whether a commit is a small submission, and begins of its own jobs, and nothing else."""
-    if not is_small(submissions):
+    """Say whether a commit has a few plain jobs of different requests, begins of them, and nothing else."""
+    jobs = [job for submission in submissions for job in submission.jobs]
+    if not 1 <= len(jobs) <= SOME or batch.taken or not _only_begins(batch) or not all(map(_is_plain, jobs)):
         return False
-    if batch.taken or not _only_begins(batch):
+    new, keys = {job.id for job in jobs}, [one.request.key for one in submissions if one.request is not None]
+    if len(new) != len(jobs) or len(set(keys)) != len(keys):
         return False
-    new = {job.id for job in submissions[0].jobs}
     return all(job in new for begin in batch.begins for job in begin.jobs)
 
 
@@ -90,12 +98,22 @@ def submit_one_values(submission: Submission, now: int) -> list[Any]:
     return [*row, job.concurrency, request.key, request.digest, pack_ids([job.id]), now, words]
 
 
-def begin_values(submission: Submission, batch: Batch, now: int) -> list[Any]:
+def begin_values(submissions: Sequence[Submission], batch: Batch, now: int) -> list[Any]:
     """Return the arguments of `begin_at_once`, but for the group, the event and the fence."""
-    rows = [job_row(job) for job in submission.jobs]
+    jobs = [job for submission in submissions for job in submission.jobs]
     workers = {job: begin[1:4] for begin in batch.begins for job in begin.jobs}
-    begins = [workers.get(job.id, (None, None, None)) for job in submission.jobs]
-    return [*_columns(rows), *_range_and_request(submission, now), *_columns(begins)]
+    requests = [
+        (one.request.key, one.request.digest, pack_ids([job.id for job in one.jobs]))
+        for one in submissions
+        if one.request is not None
+    ]
+    return [
+        *_columns([(*job_row(job), *workers.get(job.id, (None, None, None))) for job in jobs]),
+        *ranges_of(sorted(job.id for job in jobs)),
+        *(_columns(requests) if requests else ([], [], [])),
+        now,
+        list(workers),
+    ]
 
 
 def first_begins(batch: Batch) -> tuple[list[list[Any]], list[News]]:
@@ -105,12 +123,12 @@ def first_begins(batch: Batch) -> tuple[list[list[Any]], list[News]]:
     return _columns(rows), told(batch, begun, (), [], [], 0)
 
 
-def receipt_of(submission: Submission, batch: Batch, now: int) -> Receipt:
+def receipt_of(submissions: Sequence[Submission], batch: Batch, now: int) -> Receipt:
     """Return what a commit that went this way found: every job new, every attempt the first."""
-    jobs = {job.id: job for job in submission.jobs}
+    jobs = {job.id: job for submission in submissions for job in submission.jobs}
     begun = [_begun(jobs[job]) for begin in batch.begins for job in begin.jobs]
-    accepted = Accepted(list(jobs), [False] * len(jobs))
-    return Receipt(begun, [accepted], [], [], [], told(batch, begun, (), [], [], now), None)
+    accepted = [Accepted([job.id for job in one.jobs], [False] * len(one.jobs)) for one in submissions]
+    return Receipt(begun, accepted, [], [], [], told(batch, begun, (), [], [], now), None)
 
 
 def _begun(job: NewJob) -> Begun:

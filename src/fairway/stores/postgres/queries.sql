@@ -5,12 +5,13 @@
 -- === submit ===
 
 -- name: reserve_request
--- Returns a row to whoever asks this first. One who asks the same at the same time waits here for the other.
+-- Returns a row for each key to whoever asks this first. One who asks the same at the same time waits here for the other.
 INSERT INTO fairway.request AS r (key, digest, ids, created_at)
-VALUES ($1::text, $2::bytea, $3::bytea, $4::bigint)
+SELECT new.key, new.digest, new.ids, new.created_at
+  FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bigint[]) AS new (key, digest, ids, created_at)
 ON CONFLICT (key) DO UPDATE
    SET digest = excluded.digest, ids = excluded.ids, created_at = excluded.created_at
- WHERE r.created_at <= $5::bigint
+ WHERE r.created_at <= ($5::bigint[])[1]
 RETURNING key
 
 -- name: find_request
@@ -222,24 +223,32 @@ SELECT CASE WHEN NOT beat.asleep THEN NULL
 -- === commit ===
 
 -- name: begin_at_once
--- The same by the leader, for jobs that it begins at once: fenced, with the news of it, and without arrivals.
--- Returns a row if it was done; none if the term is over, an id is taken or the request was made before.
+-- Submissions of a few jobs without unique keys, of which the leader begins some at once: fenced, with the news of it, and
+-- without arrivals. Returns a row if it was done; none if the term is over, an id is taken or a request was made before. Who
+-- makes one of the requests at this very moment makes it fail.
 WITH fence AS MATERIALIZED (
-  SELECT 1 FROM fairway.leader WHERE term = $27::bigint AND holder = $28::text FOR SHARE
-), taken AS (
-  SELECT 1 FROM fairway.job WHERE id BETWEEN $14::bigint AND $15::bigint
-  UNION ALL
-  SELECT 1 FROM fairway.ended WHERE id BETWEEN $14::bigint AND $15::bigint
-), reserved AS (
-  INSERT INTO fairway.request (key, digest, ids, created_at)
-  SELECT $16::text, $17::bytea, $18::bytea, $19::bigint
-   WHERE $16::text IS NOT NULL AND EXISTS (SELECT 1 FROM fence) AND NOT EXISTS (SELECT 1 FROM taken)
-  ON CONFLICT DO NOTHING
-  RETURNING key
+  SELECT 1 FROM fairway.leader WHERE term = $28::bigint AND holder = $29::text FOR SHARE
+), range AS (
+  SELECT * FROM unnest($17::bigint[], $18::bigint[]) AS range (first, last)
 ), go AS MATERIALIZED (
   SELECT 1
     FROM fence
-   WHERE NOT EXISTS (SELECT 1 FROM taken) AND ($16::text IS NULL OR EXISTS (SELECT 1 FROM reserved))
+   WHERE NOT EXISTS (
+           SELECT 1
+             FROM range
+            CROSS JOIN LATERAL (SELECT id FROM fairway.job WHERE id BETWEEN range.first AND range.last LIMIT 1) AS taken
+         )
+     AND NOT EXISTS (
+           SELECT 1
+             FROM range
+            CROSS JOIN LATERAL (SELECT id FROM fairway.ended WHERE id BETWEEN range.first AND range.last LIMIT 1) AS taken
+         )
+     AND NOT EXISTS (SELECT 1 FROM fairway.request WHERE key = ANY($19::text[]))
+), requests AS (
+  INSERT INTO fairway.request (key, digest, ids, created_at)
+  SELECT new.key, new.digest, new.ids, $22::bigint
+    FROM go
+   CROSS JOIN unnest($19::text[], $20::bytea[], $21::bytea[]) AS new (key, digest, ids)
 ), jobs AS (
   INSERT INTO fairway.job (
     id, queue, flow, priority, adapter, task, tags, once, run_at, place, created_at, rules, unique_key, payload,
@@ -250,19 +259,19 @@ WITH fence AS MATERIALIZED (
     FROM go
    CROSS JOIN unnest(
            $1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[],
-           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[], $20::text[], $21::text[], $22::bigint[]
+           $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[], $14::text[], $15::text[], $16::bigint[]
          ) AS new (
            id, queue, flow, priority, adapter, task, tags, once, run_at, created_at, rules, unique_key, payload,
            incarnation, worker, started_at
          )
 ), begun AS (
   INSERT INTO fairway.begun (number, jobs)
-  SELECT $23::bigint, $1::bigint[]
+  SELECT $24::bigint, $23::bigint[]
     FROM go
-   WHERE $23::bigint IS NOT NULL
+   WHERE $24::bigint IS NOT NULL
 ), event AS (
   INSERT INTO fairway.event (number, at, written, body)
-  SELECT $24::bigint, $19::bigint, $25::bigint, $26::bytea FROM go
+  SELECT $25::bigint, $22::bigint, $26::bigint, $27::bytea FROM go
 )
 SELECT 1 FROM go
 

@@ -288,7 +288,7 @@ class PostgresStore:
         if after is not None and self._urgent.is_alone:
             await asyncio.shield(after)  # it may need the one connection that there is
         if at_once.begins_at_once(batch, submissions):
-            short = await self._begin_at_once(submissions[0], batch, now, term, holder)
+            short = await self._begin_at_once(submissions, batch, now, term, holder)
             if short is not None:
                 return short
         elif after is None and at_once.only_begins_few(batch, submissions):
@@ -310,17 +310,17 @@ class PostgresStore:
         return receipt
 
     async def _begin_at_once(
-        self, submission: Submission, batch: Batch, now: int, term: int, holder: str
+        self, submissions: Sequence[Submission], batch: Batch, now: int, term: int, holder: str
     ) -> Receipt | None:
         """Go the short way; None if it led nowhere."""
         books = self._books
         books.begin(term)
         if not books.are_open(bool(batch.begins)):
             return None
-        receipt = at_once.receipt_of(submission, batch, now)
+        receipt = at_once.receipt_of(submissions, batch, now)
         event = books.scribe.draft(receipt.told)
         group = books.roll.draft([one.job for one in receipt.begun])
-        values = at_once.begin_values(submission, batch, now)
+        values = at_once.begin_values(submissions, batch, now)
         if not await self._keep_at_once(self._urgent, "begin_at_once", *values, group, *event, term, holder):
             return None
         return receipt._replace(number=event[0])
