@@ -20,6 +20,7 @@ from bench.wait import until
 
 QUEUE = "bench"
 SLOTS = 2
+STAMPS = "stamps"  # where jobs that slept say when they were over
 
 
 class Node:
@@ -112,7 +113,12 @@ def start(words: list[str], home: Path, output: IO[bytes]) -> subprocess.Popen[b
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("fairway")), *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "FAIRWAY_HOME": str(home)},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "FAIRWAY_HOME": str(home),
+            "BENCH_WITNESS": str(home / STAMPS),
+        },
         stdout=output,
         stderr=subprocess.STDOUT,
     )

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.fairway_side import lean_client, sample
 from bench.machine import ROOT
-from bench.node import QUEUE, Node, node_on
+from bench.node import QUEUE, STAMPS, Node, node_on
 from bench.peers.peer import watch_idle
 from bench.peers.program import CALL_SECONDS, PROGRAMS
 from bench.peers.server import Database, Server, Unfinished
@@ -107,6 +107,9 @@ class FairwayQueue:
     def latency(self, samples: int) -> Sequence[float]:
         found: list[float] = self._client("latency", samples)
         return found
+
+    def stamps(self) -> Path:
+        return self._home / STAMPS
 
     def settle(self) -> None:
         self._unfinished.settle()

@@ -92,6 +92,9 @@ class PeerQueue:
         found: list[float] = self._runs.call("latency", samples)
         return found
 
+    def stamps(self) -> Path:
+        return self._runs.witness
+
     def settle(self) -> None:
         self._unfinished.settle()
 

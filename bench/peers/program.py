@@ -56,9 +56,9 @@ class Runs:
 
     def __init__(self, program: Program, address: str, directory: Path) -> None:
         self._program, self._directory = program, directory
-        self._witness = directory / "stamps"
-        self._witness.touch()
-        self._environment = program.environment(address, self._witness)
+        self.witness = directory / "stamps"
+        self.witness.touch()
+        self._environment = program.environment(address, self.witness)
         self._workers: list[Worker] = []
         self.executed = 0
 

@@ -60,7 +60,6 @@ class RedisPeer:
     redis: Redis
     durable: bool = False
     ways: Sequence[int] = (1,)
-    acks_early: bool = False  # the queue is empty when the last jobs begin
 
     @contextlib.contextmanager
     def fresh(self) -> Iterator[RedisQueue]:
@@ -107,6 +106,9 @@ class RedisQueue:
         found: list[float] = self._runs.call("latency", samples)
         return found
 
+    def stamps(self) -> Path:
+        return self._runs.witness
+
     def settle(self) -> None:
         """Nothing to do: Redis keeps no plans."""
 
@@ -150,14 +152,7 @@ def redis_peers() -> Iterator[list[Side]]:
 def peers_on(redis: Redis) -> list[Side]:
     keeps = "keeps nothing of a job; NOT DURABLE"
     return [
-        RedisPeer(
-            "celery",
-            keeps,
-            Program("celery_program.py"),
-            ("LLEN celery", "HLEN unacked"),
-            redis,
-            acks_early=True,
-        ),
+        RedisPeer("celery", keeps, Program("celery_program.py"), ("LLEN celery", "HLEN unacked"), redis),
         RedisPeer("dramatiq", keeps, Program("dramatiq_program.py"), ("HLEN dramatiq:default.msgs",), redis),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -45,6 +46,9 @@ class Queue(Protocol):
 
     def latency(self, samples: int) -> Sequence[float]:
         """Return the milliseconds from the submit call to the task's first line. Asked while `working`."""
+
+    def stamps(self) -> Path:
+        """Return the file to which each job that slept has added the moment it was over: 8 bytes."""
 
     def settle(self) -> None:
         """Let the database write down and count what was filled in."""

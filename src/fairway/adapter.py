@@ -57,6 +57,9 @@ class Adapter(Protocol):
         Told of by `began` when that has ended. What has to wait too long there is handed back.
         """
 
+    def take_back(self) -> None:
+        """Hand back what stands behind something and has not started; what runs is left alone."""
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Stop an attempt: ask, then insist; its result is reported as *kind*."""
 

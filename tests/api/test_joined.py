@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import re
 from typing import Any
 
 import pytest
@@ -20,10 +20,8 @@ class Plain:
         self.closed = False
 
     def write(self, data: bytes) -> None:
+        assert data and not self.closed
         self.calls.append(bytes(data))
-
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        self.calls.append(b"".join(parts))
 
     def close(self) -> None:
         self.closed = True
@@ -61,6 +59,21 @@ async def test_a_head_alone_waits_for_one_round_of_the_loop_only(plain: Plain) -
     assert plain.calls == [b"head", b"piece"]
 
 
+async def test_an_empty_body_makes_no_call_of_its_own(plain: Plain) -> None:
+    transport = joined(plain)
+    transport.write(b"head")
+    transport.write(b"")
+    assert plain.calls == [b"head"]
+
+
+async def test_nothing_is_written_once_the_connection_is_gone(plain: Plain) -> None:
+    transport = joined(plain)
+    transport.write(b"head")
+    plain.closed = True
+    await asyncio.sleep(0)
+    assert plain.calls == []
+
+
 async def test_many_writes_keep_their_order(plain: Plain) -> None:
     transport = joined(plain)
     for number in range(7):
@@ -90,3 +103,29 @@ async def test_an_answer_comes_in_one_piece(node: Node) -> None:
         head, found, body = piece.partition(b"\r\n\r\n")
         assert found and b"content-length: %d" % len(body) in head and body
     writer.close()
+
+
+async def test_what_has_no_body_is_answered_and_the_next_call_too(node: Node) -> None:
+    host, _, port = node.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    calls = (
+        "HEAD /healthz",
+        "PUT /v1/queues/a",
+        "GET /v1/queues/a",
+        "DELETE /v1/queues/a",
+        "GET /v1/queues/a",
+    )
+    statuses = []
+    for call in calls:
+        body = "{}" if call.startswith("PUT") else ""
+        head = f"{call} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        async with asyncio.timeout(10):
+            answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            statuses.append(int(answer.split()[1]))
+            length = re.search(r"content-length: (\d+)", answer)
+            if length and not call.startswith("HEAD"):
+                await reader.readexactly(int(length[1]))
+    writer.close()
+    assert statuses[1:] == [200, 200, 204, 404]
+    assert statuses[0] in (200, 405)

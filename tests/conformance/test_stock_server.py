@@ -6,6 +6,8 @@ On PostgreSQL of this system's packages, which has the defaults that users have.
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import shutil
 import subprocess
 import time
@@ -25,6 +27,7 @@ from fairway.core.plan import Batch, Begin
 from fairway.errors import StoreUnavailable, StoreUnusable
 from fairway.places import postgres_address
 from fairway.stores.postgres import PostgresStore
+from fairway.stores.postgres.sql import queries_of
 from fairway.stores.postgres.store import LEAST_CONNECTIONS, MOST_CONNECTIONS
 from tests.conformance.conftest import server_of
 from tests.conformance.stage import NOW, Stage, new_job, where
@@ -440,3 +443,59 @@ async def test_a_node_that_gets_no_connection_says_what_to_do(
         assert await store.find_job(1) is None
         with pytest.raises(StoreUnavailable, match="no connection left for us; raise max_connections"):
             await PostgresStore(prepared).open()
+
+
+# --- what callers run in their own connections --------------------------------------------------------------
+#: What an App that was given a connection of its caller's may run there, with whatever settings that has.
+CALLERS_STATEMENTS = (
+    "find_taken_ids", "find_known_ids", "insert_job", "insert_arriving", "save_extras", "find_claims",
+    "claim_key", "free_old_keys", "reserve_request", "find_request", "save_request", "find_queues",
+)  # fmt: skip
+COMPILED_ABOVE = 100_000  # jit_above_cost, as it comes
+
+
+async def cost_of(connection: Any, name: str) -> float:
+    """Return what the planner thinks a statement costs, whatever its values."""
+    sql = queries_of("fairway")[name]
+    count = max(int(number) for number in re.findall(r"\$(\d+)", sql))
+    await connection.execute(f"PREPARE {name} AS {sql}")
+    nulls = ", ".join(["NULL"] * count)
+    [row] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE {name}({nulls})")
+    await connection.execute(f"DEALLOCATE {name}")
+    return float(json.loads(row[0])[0]["Plan"]["Total Cost"])
+
+
+async def fill(connection: Any, table: str, count: int) -> None:
+    """Copy the one row of a table under as many ids."""
+    columns = await connection.fetchval(
+        "SELECT string_agg(attname, ', ') FROM pg_attribute"
+        " WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'id'",
+        f"fairway.{table}",
+    )
+    await connection.execute(
+        f"INSERT INTO fairway.{table} (id, {columns})"
+        f" SELECT one.id + number, {columns} FROM generate_series(1, {count}) AS number,"
+        f" (SELECT * FROM fairway.{table} ORDER BY id LIMIT 1) AS one ON CONFLICT DO NOTHING"
+    )
+    await connection.execute(f"VACUUM ANALYZE fairway.{table}")
+
+
+async def test_what_callers_run_costs_no_more_in_larger_tables(server: TempPostgres) -> None:
+    dsn = await server.make_database()
+    async with opened(dsn) as store:
+        stage = await Stage(store).lead()
+        await stage.run(new_job(1))
+        await stage.submit(new_job(1_000_000))
+    connection = await asyncpg.connect(dsn, timeout=10)  # with the server's settings, as a caller has them
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    costs = []
+    for count in (20_000, 200_000):
+        for table in ("job", "ended"):
+            await fill(connection, table, count)
+        costs.append({name: await cost_of(connection, name) for name in CALLERS_STATEMENTS})
+    await connection.close(timeout=5)
+    await server.drop_database(dsn)
+    small, large = costs
+    grown = {name: (small[name], large[name]) for name in small if large[name] > 1.5 * small[name] + 10}
+    assert grown == {}
+    assert max(large.values()) < COMPILED_ABOVE / 10, large

@@ -38,6 +38,7 @@ def stamp():
 @app.task(name="rest")
 def rest(seconds):
     time.sleep(seconds)
+    verbs.write_stamp()
 
 
 class Peer:

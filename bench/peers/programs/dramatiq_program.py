@@ -37,6 +37,7 @@ def stamp():
 @dramatiq.actor
 def rest(seconds):
     time.sleep(seconds)
+    verbs.write_stamp()
 
 
 class Peer:

@@ -61,6 +61,7 @@ async def stamp(job):
 
 async def rest(job):
     time.sleep(float(job.payload))  # noqa: ASYNC251 (it holds its process: there are two slots)
+    verbs.write_stamp()
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ async def stamp():
 
 async def rest(seconds):
     await asyncio.sleep(seconds)
+    verbs.write_stamp()
 
 
 if __name__ == "__main__":

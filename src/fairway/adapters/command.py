@@ -86,6 +86,9 @@ class CommandAdapter:
         """Nothing stands behind anything here."""
         return False
 
+    def take_back(self) -> None:
+        """Nothing stands behind anything here."""
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Terminate the attempt's processes, or kill them at once."""
         if execution := self._live.get((job, attempt)):

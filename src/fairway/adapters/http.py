@@ -92,6 +92,9 @@ class HttpAdapter:
         """Nothing stands behind anything here."""
         return False
 
+    def take_back(self) -> None:
+        """Nothing stands behind anything here."""
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Drop the connection."""
         if call := self._live.get((job, attempt)):

@@ -25,12 +25,12 @@ class JoinedTransport:
             self._held = data
             self._loop.call_soon(self.flush)
         else:
-            self.plain.writelines((held, data))
+            self.plain.write(held + data)
 
     def flush(self) -> None:
         """Send what is held."""
         held, self._held = self._held, None
-        if held is not None:
+        if held is not None and not self.plain.is_closing():
             self.plain.write(held)
 
     def close(self) -> None:

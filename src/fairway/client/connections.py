@@ -113,7 +113,6 @@ def _ask(connection: socket.socket, request: bytes, method: str, deadline: float
     reading = Reading(method)
     connection.settimeout(_left(deadline))
     connection.sendall(request)
-    _hear(connection, reading)
     while not reading.complete:
         reading.check_size()
         connection.settimeout(_left(deadline))

@@ -73,10 +73,10 @@ def report(world: World, incarnation: str, results: Sequence[Result], luck: floa
         if kind != "ok":
             if kind == "error" and live.shape.task:
                 world.estimates.add(live.shape.task, took)
-            if kind != "stopped":
-                world.count_ended((live,), took, live.size, now.mono, failed=kind != "cancelled")
             if live.ahead and took:
                 start(world, [live], min(took, now.mono - live.begun_at), now)
+            if kind != "stopped" and not live.ahead:
+                world.count_ended((live,), took, live.size, now.mono, failed=kind != "cancelled")
             settle(world, live, kind, body, now, luck, retry_after)
             world.remember((job,), attempt, incarnation)
             continue
@@ -165,6 +165,8 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
             live.worker.ahead_from = now.mono + world.timers.ahead_pause
         else:
             live.worker.refusing |= not held.started and not live.bundle and not live.recalled
+        if live.ahead and held.started:  # its slot was free sooner than we knew
+            start(world, [live], 0.0, now)
         settle(world, live, kind, note("Stopped", "its worker stopped while it ran"), now)
         world.remember((held.job,), held.attempt, incarnation)
     if worker := world.workers.get(incarnation):
@@ -174,7 +176,8 @@ def hand_back(world: World, incarnation: str, attempts: Sequence[Held], now: Mom
 def lose(world: World, live: Live, why: str, now: Moment, last_seen: float | None = None) -> None:
     """An attempt's worker is gone, or never named it within a lease. *last_seen* at work, if not just now."""
     world.counts.lost += 1
-    world.count_ended((live,), now.mono - live.begun_at, live.size, now.mono, failed=True)
+    if not live.ahead:
+        world.count_ended((live,), now.mono - live.begun_at, live.size, now.mono, failed=True)
     dead = 0.0 if last_seen is None else now.mono - max(live.begun_at, last_seen)
     settle(world, live, "lost", note("WorkerLost", why), now, dead=dead)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fairway.core.discipline import Discipline, Look
+from fairway.core.discipline import Discipline, Look, Still
 from fairway.core.model import SLOT, Alike, Arrival, QueueSettings, Shape
 
 SHAPES = (Shape("cpu"), Shape("gpu"))
@@ -96,6 +96,23 @@ class DisciplineSuite:
             # And if the wall clock was set back since time passed.
             assert late.due_count(BEFORE) == 0 and not late.due_by_shape(BEFORE)
             assert list(late.order(BEFORE, 1000)) == []
+
+    def test_what_attempts_hold_and_wait_for_is_taken_and_loses_nothing(self) -> None:
+        for discipline, jobs, _ in self._drawn():
+            if not discipline.by_seconds:
+                return
+            discipline.pace = pace = Still(1.0)  # type: ignore[attr-defined]
+            flows = []
+            while offer := discipline.offer(everything, NOW):
+                discipline.take(offer, 1, NOW)
+                discipline.hold(offer.flow, SLOT)
+                discipline.wait(offer.flow, SLOT, 0.0)
+                flows.append(offer.flow)
+            pace.mono = 2.0
+            for flow in flows:
+                discipline.wait(flow, -SLOT, 0.5)
+                discipline.release(flow, SLOT, 0.5)
+            assert len(discipline) == sum(job.place > NOW for job in jobs.values())
 
     def test_what_does_not_fit_takes_no_room_in_the_order(self) -> None:
         discipline: Discipline = type(self).make(self.settings)

@@ -368,6 +368,7 @@ class Agent:
                     return
             except Exception as error:
                 log.error("the %s adapter could not begin behind: %r", adapter.name, error, exc_info=error)
+                self.handed_back([assignment[:2] for assignment in self._shelf.take()])
                 return
             self._shelf.take()
 
@@ -511,7 +512,7 @@ class Agent:
             if self._shelf.remove(key):
                 self._let_go(self._held.pop(key))
             else:
-                hold.adapter.stop(*key, force=False, kind="stopped")
+                hold.adapter.take_back()
 
     # --- 6. the lease -----------------------------------------------------------------------------------
     async def _keep_to_the_lease(self) -> None:
@@ -557,9 +558,8 @@ class Agent:
         """Give up what was begun ahead and has no slot yet, on the shelf or behind what runs."""
         if self._shelf:
             self.handed_back(self._shelf.clear())
-        for key, hold in list(self._held.items()):
-            if not hold.runs:
-                hold.adapter.stop(*key, force=False, kind="stopped")
+        for adapter in self._adapters.values():
+            adapter.take_back()
 
     def _stop_the_rest(self) -> None:
         """The deadline is over: stop what can be handed back."""

@@ -100,6 +100,12 @@ class PythonAdapter:
         link.begin_behind(assignments, keys)
         return True
 
+    def take_back(self) -> None:
+        """Hand back what stands behind something and has not started."""
+        for link in self._links:
+            if isinstance(link, SyncLink) and len(link.bundles) > 1:
+                link.trim()
+
     def _note(self, keys: Sequence[Key], link: SyncLink) -> None:
         self._where.update(zip(keys, zip(repeat(link), count(link.next_index)), strict=False))
 

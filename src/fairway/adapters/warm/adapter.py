@@ -102,6 +102,9 @@ class WarmAdapter:
         """Nothing stands behind anything here."""
         return False
 
+    def take_back(self) -> None:
+        """Nothing stands behind anything here."""
+
     def stop(self, job: int, attempt: int, force: bool, kind: str = "cancelled") -> None:
         """Stop an attempt: ask it, terminate its process, kill it."""
         if link := self._where.get((job, attempt)):

@@ -17,14 +17,13 @@ from typing import Any
 from fairway.core.model import DEFAULT_RULES
 from fairway.core.plan import Batch, Begun, News
 from fairway.store import Accepted, NewJob, Receipt, Submission
+from fairway.stores.postgres.inserting import MANY
 from fairway.stores.postgres.words import words_for
 from fairway.stores.rows import job_row
 from fairway.stores.submitting import pack_ids, ranges_of
 from fairway.stores.telling import told
 
 FEW = 20
-#: More jobs than so many are copied rather than inserted.
-SOME = 50
 
 #: The records that the short ways write; `taken` only with begins of jobs that are stored already.
 WRITTEN_HERE = {"begins", "taken", "news"}
@@ -55,7 +54,7 @@ def _range(jobs: Sequence[NewJob]) -> tuple[int, int]:
 def begins_at_once(batch: Batch, submissions: Sequence[Submission]) -> bool:
     """Say whether a commit has a few plain jobs of different requests, begins of them, and nothing else."""
     jobs = [job for submission in submissions for job in submission.jobs]
-    if not 1 <= len(jobs) <= SOME or batch.taken or not _only_begins(batch) or not all(map(_is_plain, jobs)):
+    if not 1 <= len(jobs) < MANY or batch.taken or not _only_begins(batch) or not all(map(_is_plain, jobs)):
         return False
     new, keys = {job.id for job in jobs}, [one.request.key for one in submissions if one.request is not None]
     if len(new) != len(jobs) or len(set(keys)) != len(keys):
@@ -102,11 +101,11 @@ def begin_values(submissions: Sequence[Submission], batch: Batch, now: int) -> l
     """Return the arguments of `begin_at_once`, but for the group, the event and the fence."""
     jobs = [job for submission in submissions for job in submission.jobs]
     workers = {job: begin[1:4] for begin in batch.begins for job in begin.jobs}
-    requests = [
+    requests = sorted(
         (one.request.key, one.request.digest, pack_ids([job.id for job in one.jobs]))
         for one in submissions
         if one.request is not None
-    ]
+    )
     return [
         *_columns([(*job_row(job), *workers.get(job.id, (None, None, None))) for job in jobs]),
         *ranges_of(sorted(job.id for job in jobs)),

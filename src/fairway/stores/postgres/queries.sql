@@ -224,8 +224,8 @@ SELECT CASE WHEN NOT beat.asleep THEN NULL
 
 -- name: begin_at_once
 -- Submissions of a few jobs without unique keys, of which the leader begins some at once: fenced, with the news of it, and
--- without arrivals. Returns a row if it was done; none if the term is over, an id is taken or a request was made before. Who
--- makes one of the requests at this very moment makes it fail.
+-- without arrivals. Returns a row if it was done; none if the term is over, an id is taken or a request was made before.
+-- Fails if somebody makes one of the requests at this very moment.
 WITH fence AS MATERIALIZED (
   SELECT 1 FROM fairway.leader WHERE term = $28::bigint AND holder = $29::text FOR SHARE
 ), range AS (

@@ -321,9 +321,15 @@ class PostgresStore:
         event = books.scribe.draft(receipt.told)
         group = books.roll.draft([one.job for one in receipt.begun])
         values = at_once.begin_values(submissions, batch, now)
-        if not await self._keep_at_once(self._urgent, "begin_at_once", *values, group, *event, term, holder):
-            return None
-        return receipt._replace(number=event[0])
+        try:
+            rows = await self._keep_at_once(
+                self._urgent, "begin_at_once", *values, group, *event, term, holder
+            )
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, asyncpg.UniqueViolationError):
+                return None  # somebody was quicker with a key or an id: the long way finds out with which
+            raise
+        return receipt._replace(number=event[0]) if rows else None
 
     async def _begin_first_at_once(self, batch: Batch, now: int, term: int, holder: str) -> Receipt | None:
         """Go the short way with jobs that are stored already; None if it led nowhere."""
