@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvloop
 
 from fairway.api.joined import JoinedTransport
 from fairway.node.app import Node
+from tests.api.conftest import start_node
 
 
 class Plain:
@@ -71,6 +75,9 @@ async def test_nothing_is_written_once_the_connection_is_gone(plain: Plain) -> N
     transport.write(b"head")
     plain.closed = True
     await asyncio.sleep(0)
+    transport.write(b"head")
+    transport.write(b"body")
+    await asyncio.sleep(0)
     assert plain.calls == []
 
 
@@ -103,6 +110,28 @@ async def test_an_answer_comes_in_one_piece(node: Node) -> None:
         head, found, body = piece.partition(b"\r\n\r\n")
         assert found and b"content-length: %d" % len(body) in head and body
     writer.close()
+
+
+async def ask_twice_and_leave(folder: Path) -> None:
+    """Be a client that pipelines two submits and does not wait for the answers; then one that does."""
+    node = await start_node(folder)
+    host, _, port = node.url.removeprefix("http://").partition(":")
+    body = b'{"task": "t"}'
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    call = head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    for _ in range(5):
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(call * 2)
+        writer.close()
+        await writer.wait_closed()
+    async with httpx.AsyncClient(base_url=node.url) as client:
+        assert (await client.post("/v1/jobs", json={"task": "t"})).status_code == 201
+    await node.stop()
+
+
+def test_a_client_that_leaves_is_no_error_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uvloop.run(ask_twice_and_leave(tmp_path))  # as nodes run: its transports are stricter than asyncio's
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 async def test_what_has_no_body_is_answered_and_the_next_call_too(node: Node) -> None:

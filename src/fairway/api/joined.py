@@ -20,15 +20,15 @@ class JoinedTransport:
 
     def write(self, data: bytes) -> None:
         """Send *data* with what was held, or hold it for a moment."""
-        held, self._held = self._held, None
-        if held is None:
+        if self._held is None:
             self._held = data
             self._loop.call_soon(self.flush)
         else:
-            self.plain.write(held + data)
+            self._held += data
+            self.flush()
 
     def flush(self) -> None:
-        """Send what is held."""
+        """Send what is held, unless the client is gone."""
         held, self._held = self._held, None
         if held is not None and not self.plain.is_closing():
             self.plain.write(held)
