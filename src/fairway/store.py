@@ -126,6 +126,11 @@ class WaitingPage(NamedTuple):
     others: Sequence[Arrival]  # blocked, or with extras
     last: int
 
+    @property
+    def size(self) -> int:
+        """How many jobs there are."""
+        return sum(len(group.jobs) for group in self.alike) + len(self.others)
+
 
 class LiveAttempt(NamedTuple):
     """A running attempt as a new leader finds it."""
@@ -491,7 +496,11 @@ class Store(Protocol):
         """Return every running attempt."""
 
     def waiting_jobs(self, page: int = 10_000) -> AsyncIterator[WaitingPage]:
-        """Return all waiting jobs, *page* at a time in the order of their ids: for a new leader."""
+        """Return all waiting jobs, *page* at a time in the order of their ids: for a new leader.
+
+        The first page that is not full is the last: of what is inserted after it arrivals tell. Else a leader
+        that takes over under load would read one page after the other for ever.
+        """
 
     async def waiting_below(
         self, path: str, after: int = -1, most: int = 10_000

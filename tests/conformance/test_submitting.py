@@ -122,6 +122,16 @@ async def test_waiting_jobs_come_in_pages_by_id(stage: Stage) -> None:
     assert [page.last for page in pages] == [4, 7]
 
 
+async def test_waiting_jobs_come_to_an_end_although_others_come_all_the_time(stage: Stage) -> None:
+    await stage.submit(new_job(1), new_job(2), new_job(3))
+    pages: list[list[int]] = []
+    async for page in stage.store.waiting_jobs(page=2):
+        pages.append([one.job for one in arrivals_of(page)])
+        await stage.submit(new_job(3 + len(pages)))
+        assert len(pages) < 20
+    assert pages == [[1, 2], [3, 4], [5]]
+
+
 async def test_waiting_jobs_that_are_alike_come_together(stage: Stage) -> None:
     plain, once = Shape("python", "app.send"), Shape("python", "app.send", ("gpu",), True)
     odd: dict[str, Any] = {"flow": "u", "tags": ("gpu",), "delivery": Delivery.AT_MOST_ONCE}

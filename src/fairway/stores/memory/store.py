@@ -136,6 +136,8 @@ class MemoryStore:
         last = -1
         while found := self._waiting_after(last, page):
             yield found
+            if found.size < page:
+                return
             last = found.last
 
     def _waiting_after(self, last: int, page: int) -> WaitingPage | None:

@@ -390,6 +390,8 @@ class PostgresStore:
         last = -1
         while found := page_from_groups(await self._lead("waiting_jobs", last, page)):
             yield found
+            if found.size < page:
+                return
             last = found.last
 
     async def waiting_below(

@@ -219,6 +219,8 @@ class SqliteStore:
         last = -1
         while found := await self._waiting_after(last, page):
             yield found
+            if found.size < page:
+                return
             last = found.last
 
     async def waiting_below(
