@@ -26,6 +26,7 @@ from typing import Any
 from uuid import uuid4
 
 import asyncpg
+import pytest
 
 from fairway.stores.postgres import PostgresStore
 
@@ -50,6 +51,13 @@ def find_packaged() -> Path | None:
     """Return the folder with the binaries of the newest server of this system's packages that compiles."""
     found = [path.parent.parent for path in PACKAGED.glob("*/lib/llvmjit.so")]
     return max(found, key=lambda path: int(path.name)) / "bin" if found else None
+
+
+def need_packaged() -> None:
+    """Skip a test for which there is no such server; where everything must be tried, that is a failure."""
+    if find_packaged() is None:
+        leave = pytest.fail if os.environ.get("CI") else pytest.skip
+        leave("no PostgreSQL with LLVM of this system's packages; make test installs one where it may")
 
 
 class TempPostgres:
@@ -276,6 +284,7 @@ def shared_server(version: int = 18) -> TempPostgres:
 @functools.cache
 def stock_server() -> StockPostgres:
     """Return the server of this system's packages for this test run, started at its first use."""
+    need_packaged()
     server = StockPostgres()
     server.start()
     atexit.register(server.stop)

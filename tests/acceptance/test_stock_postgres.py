@@ -17,16 +17,12 @@ import psycopg
 import pytest
 
 import fairway
-from tests.postgres import StockPostgres, execute, find_packaged, stock_server
+from tests.postgres import StockPostgres, execute, stock_server
 from tests.running import RunningNode
 
 TASK = "nothing"
 BULK, SINGLE = 20_000, 40
 SECONDS = 60.0
-
-pytestmark = pytest.mark.skipif(
-    find_packaged() is None, reason="no PostgreSQL of this system's packages; make test installs one"
-)
 
 
 @pytest.fixture

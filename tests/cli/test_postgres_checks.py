@@ -29,9 +29,8 @@ from fairway.cli.postgres_checks import (
 )
 from fairway.cli.postgres_reading import OpenTransaction, Server, Setting, Slot, Standby, Taken
 from fairway.stores.postgres.store import MOST_CONNECTIONS
-from tests.postgres import StockPostgres, execute, find_packaged, stock_server
+from tests.postgres import StockPostgres, execute, need_packaged, stock_server
 
-needs_packaged = pytest.mark.skipif(find_packaged() is None, reason="no PostgreSQL of this system's packages")
 GIB = 1 << 30
 
 
@@ -302,7 +301,6 @@ def poor(dsn: str) -> Iterator[str]:
     asyncio.run(execute(dsn, f"DROP OWNED BY {role}; DROP ROLE {role}"))
 
 
-@needs_packaged
 def test_debians_server_as_it_comes_is_good_enough(dsn: str) -> None:
     found = findings(dsn)
     looked_at = "postgres connections commits wal replication autovacuum transactions timeouts jit"
@@ -316,7 +314,6 @@ def test_debians_server_as_it_comes_is_good_enough(dsn: str) -> None:
     assert all(set(one) == {"status", "check", "found", "advice"} for one in ours)
 
 
-@needs_packaged
 def test_what_a_role_may_not_see_is_said_and_is_no_error(dsn: str, poor: str) -> None:
     assert "may not see" in findings(poor)["transactions"].found
     asyncio.run(execute(dsn, "REVOKE SELECT ON pg_stat_activity, pg_stat_replication FROM PUBLIC"))
@@ -326,7 +323,6 @@ def test_what_a_role_may_not_see_is_said_and_is_no_error(dsn: str, poor: str) ->
     assert {found[check].status for check in hidden} == {"ok"}
 
 
-@needs_packaged
 def test_what_was_set_for_a_role_a_database_or_a_table_is_found(dsn: str, poor: str) -> None:
     role, database = poor.split("//")[1].split("@")[0], poor.rpartition("/")[2]
     asyncio.run(
@@ -350,7 +346,6 @@ def test_what_was_set_for_a_role_a_database_or_a_table_is_found(dsn: str, poor: 
     assert findings(poor)["autovacuum"].status == "ok"
 
 
-@needs_packaged
 def test_a_transaction_that_somebody_forgot_is_named_and_its_end_is_one_statement(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,8 +366,8 @@ def test_a_transaction_that_somebody_forgot_is_named_and_its_end_is_one_statemen
     asyncio.run(forget())
 
 
-@needs_packaged
 def test_a_server_that_was_set_up_badly_is_told_from_top_to_bottom() -> None:
+    need_packaged()
     bad = StockPostgres(
         synchronous_standby_names="s1",
         autovacuum="off",
